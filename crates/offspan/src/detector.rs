@@ -1,0 +1,340 @@
+//! A fitted detector: scores rows, decides, saves and loads.
+
+use std::path::Path;
+
+use ndarray::{Array1, ArrayView2};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
+use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter};
+use crate::kpca::{Checkpointing, KpcaSummary, Training};
+use crate::methods::{MethodSpec, Model, ModelSummary};
+use crate::observer::{Observer, Silent, check_interrupt};
+use crate::{Error, HoldOut, Result};
+
+const FORMAT_KEY: &str = "offspan.detector";
+const VERSION: u32 = 1;
+
+/// Rows scored by one task. It is a constant, so that a row's score does not depend on threads.
+const BLOCK: usize = 256;
+const BLOCKS_PER_ROUND: usize = 32;
+
+/// Rows held out for the threshold, at most.
+const MOST_HELD_OUT: f64 = 50_000.0;
+
+/// How a fit sets its threshold, saves its progress and tells of it.
+pub struct FitOptions<'a> {
+    /// Share of the training rows to hold out for the threshold; 0 for none.
+    pub hold_out: f64,
+    /// Rows to set the threshold with instead; then nothing is held out.
+    pub calibrate: Option<&'a Dataset<'a>>,
+    /// Share of in-distribution rows that the threshold keeps.
+    pub keep: f64,
+    /// Seed of the choice of held-out rows.
+    pub seed: u64,
+    /// Where to save progress.
+    pub checkpoint: Option<&'a Checkpointing>,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+impl Default for FitOptions<'_> {
+    /// 5 % held out, a threshold that keeps 95 %, no checkpoint, nobody watching.
+    fn default() -> Self {
+        FitOptions {
+            hold_out: 0.05,
+            calibrate: None,
+            keep: 0.95,
+            seed: 0,
+            checkpoint: None,
+            observer: &Silent,
+        }
+    }
+}
+
+/// What a detector file says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DetectorInfo {
+    version: u32,
+    /// The method's name.
+    pub method: String,
+    /// The method with its parameters.
+    pub spec: MethodSpec,
+    /// Always `higher is more in-distribution`.
+    pub direction: String,
+    /// The training rows.
+    pub training: TrainingInfo,
+    results: ModelSummary,
+    /// The stored threshold.
+    pub threshold: Option<Threshold>,
+}
+
+/// What identifies the rows that a detector was fitted on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingInfo {
+    /// Rows used in the fit.
+    pub rows: u64,
+    /// Width of the features.
+    pub width: usize,
+    /// Hash of those rows in their order.
+    pub fingerprint: String,
+}
+
+/// A fitted detector. Higher scores are more in-distribution.
+#[derive(Debug, Clone)]
+pub struct Detector {
+    info: DetectorInfo,
+    model: Model,
+}
+
+impl Detector {
+    /// Fits a method to training rows. The result depends on data, parameters and seeds only, not
+    /// on the number of threads.
+    ///
+    /// # Errors
+    /// If an input is missing or bad, or the observer asks to stop.
+    pub fn fit(
+        spec: &MethodSpec,
+        data: &Dataset<'_>,
+        head: Option<&Head>,
+        options: &FitOptions<'_>,
+    ) -> Result<Self> {
+        if !(0.0..1.0).contains(&options.hold_out) {
+            return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
+        }
+        if !(options.keep > 0.0 && options.keep <= 1.0) {
+            return Err(Error::parameter("keep", "a share in (0, 1]", options.keep));
+        }
+        if let Some(head) = head {
+            head.check_width(data.width())?;
+        }
+        let hold_out = choose_hold_out(data, options);
+        let training = Training {
+            data,
+            head,
+            hold_out,
+            checkpoint: options.checkpoint,
+            observer: options.observer,
+        };
+        let fitted = spec.fit(&training)?;
+        let mut detector = Detector {
+            info: DetectorInfo {
+                version: VERSION,
+                method: spec.method().to_owned(),
+                spec: spec.clone(),
+                direction: "higher is more in-distribution".to_owned(),
+                training: TrainingInfo {
+                    rows: fitted.rows,
+                    width: data.width(),
+                    fingerprint: format!("xxh3:{:016x}", fitted.fingerprint),
+                },
+                results: fitted.model.summary(),
+                threshold: None,
+            },
+            model: fitted.model,
+        };
+        detector.info.threshold = detector.calibrate(data, hold_out, options)?;
+        Ok(detector)
+    }
+
+    fn calibrate(
+        &self,
+        data: &Dataset<'_>,
+        hold_out: HoldOut,
+        options: &FitOptions<'_>,
+    ) -> Result<Option<Threshold>> {
+        if let Some(given) = options.calibrate {
+            let scores = self.score_dataset(given, options.observer)?;
+            return Threshold::new(&scores, options.keep, CalibrationSource::Given).map(Some);
+        }
+        let rows: Vec<usize> = hold_out.held_out(data.rows()).collect();
+        if rows.len() < FEWEST_ROWS {
+            return Ok(None);
+        }
+        options.observer.begin("threshold from held-out rows", rows.len() as u64);
+        let mut scores = Vec::with_capacity(rows.len());
+        for round in rows.chunks(BLOCK * BLOCKS_PER_ROUND) {
+            check_interrupt(options.observer)?;
+            let blocks: Vec<Vec<f64>> = round
+                .par_chunks(BLOCK)
+                .map(|rows| {
+                    let gathered = Gathered::new(data, rows)?;
+                    let mut scores = vec![0.0; rows.len()];
+                    self.model.score(&gathered.dataset()?, 0, &mut scores)?;
+                    Ok(scores)
+                })
+                .collect::<Result<_>>()?;
+            scores.extend(blocks.into_iter().flatten());
+            data.features.release(round[0]..round[round.len() - 1] + 1);
+            options.observer.advance(round.len() as u64);
+        }
+        Threshold::new(&scores, options.keep, CalibrationSource::HeldOut).map(Some)
+    }
+
+    /// One score per row of a dataset of any size.
+    ///
+    /// # Errors
+    /// If the width differs, a value is not finite, logits are needed and missing, or the observer
+    /// asks to stop.
+    pub fn score_dataset(&self, data: &Dataset<'_>, observer: &dyn Observer) -> Result<Vec<f64>> {
+        self.check_width(data)?;
+        self.model.check_inputs(data)?;
+        let mut scores = vec![0.0; data.rows()];
+        observer.begin(&format!("scores of {}", data.name), data.rows() as u64);
+        let round = BLOCK * BLOCKS_PER_ROUND;
+        for (index, part) in scores.chunks_mut(round).enumerate() {
+            check_interrupt(observer)?;
+            let start = index * round;
+            part.par_chunks_mut(BLOCK)
+                .enumerate()
+                .try_for_each(|(block, out)| self.model.score(data, start + block * BLOCK, out))?;
+            data.features.release(start..start + part.len());
+            observer.advance(part.len() as u64);
+        }
+        Ok(scores)
+    }
+
+    /// One score per row; `logits` are needed by methods that use them and do not keep the last
+    /// layer.
+    ///
+    /// # Errors
+    /// As [`Detector::score_dataset`].
+    pub fn score(
+        &self,
+        features: ArrayView2<'_, f32>,
+        logits: Option<ArrayView2<'_, f32>>,
+    ) -> Result<Array1<f64>> {
+        let mut data = Dataset::new("rows to score", features);
+        if let Some(logits) = logits {
+            data = data.with_logits(logits)?;
+        }
+        self.score_dataset(&data, &Silent).map(Array1::from)
+    }
+
+    fn check_width(&self, data: &Dataset<'_>) -> Result<()> {
+        let expected = self.info.training.width;
+        if data.width() == expected {
+            return Ok(());
+        }
+        Err(Error::shape(
+            data.features.name(),
+            format!("{expected} columns, as in the detector's training rows"),
+            format!("{} columns", data.width()),
+        ))
+    }
+
+    /// What the detector is.
+    #[must_use]
+    pub fn info(&self) -> &DetectorInfo {
+        &self.info
+    }
+
+    /// The stored threshold.
+    #[must_use]
+    pub fn threshold(&self) -> Option<&Threshold> {
+        self.info.threshold.as_ref()
+    }
+
+    /// What the fit found, one entry per kernel PCA member (none for other methods).
+    #[must_use]
+    pub fn kpca_summaries(&self) -> Vec<&KpcaSummary> {
+        match &self.model {
+            Model::Kpca(model) => vec![model.summary()],
+            Model::Ensemble(model) => model.members().iter().map(|m| m.summary()).collect(),
+            Model::Energy(_) | Model::Knn(_) => Vec::new(),
+        }
+    }
+
+    /// Eigenvalues of each kernel PCA member, largest first.
+    #[must_use]
+    pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
+        match &self.model {
+            Model::Kpca(model) => vec![model.eigenvalues()],
+            Model::Ensemble(model) => model.members().iter().map(|m| m.eigenvalues()).collect(),
+            Model::Energy(_) | Model::Knn(_) => Vec::new(),
+        }
+    }
+
+    /// The detector file's bytes: safetensors with one JSON document. Equal detectors give equal
+    /// bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = TensorWriter::default();
+        self.model.write(&mut writer);
+        writer.to_bytes(FORMAT_KEY, serde_json::json!(self.info).to_string())
+    }
+
+    /// Saves the detector; the file appears whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let mut writer = TensorWriter::default();
+        self.model.write(&mut writer);
+        writer.write(path, FORMAT_KEY, serde_json::json!(self.info).to_string())
+    }
+
+    /// Loads a detector.
+    ///
+    /// # Errors
+    /// If the file cannot be read or anything in it is wrong.
+    pub fn load(path: &Path) -> Result<Self> {
+        let what = "an offspan detector";
+        let file = TensorFile::open(path)?;
+        let json = file.metadata(FORMAT_KEY).ok_or_else(|| {
+            Error::malformed(
+                path,
+                what,
+                "it has no offspan.detector header (detectors come from `offspan fit`)",
+            )
+        })?;
+        let version: Version =
+            serde_json::from_str(json).map_err(|error| Error::malformed(path, what, error))?;
+        if version.version != VERSION {
+            return Err(Error::Version {
+                path: path.to_owned(),
+                expected: "detector version 1",
+                got: format!("version {}", version.version),
+            });
+        }
+        let info: DetectorInfo =
+            serde_json::from_str(json).map_err(|error| Error::malformed(path, what, error))?;
+        let inside = |error| Error::malformed(path, what, error);
+        let model = Model::read(&file, &info.spec, info.results.clone(), info.training.width)
+            .map_err(inside)?;
+        Ok(Detector { info, model })
+    }
+
+    /// Whether a file says that it is a detector.
+    #[must_use]
+    pub fn is_detector(path: &Path) -> bool {
+        path.is_file()
+            && TensorFile::open(path).is_ok_and(|file| file.metadata(FORMAT_KEY).is_some())
+    }
+}
+
+/// Only the version, which every version can read.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+/// Which rows to hold out, if any; tells why not where the user might expect some.
+fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> HoldOut {
+    if options.calibrate.is_some() || options.hold_out == 0.0 {
+        return HoldOut::NONE;
+    }
+    let rows = data.rows() as f64;
+    let share = options.hold_out.min(MOST_HELD_OUT / rows);
+    let hold_out = HoldOut::new(share, options.seed);
+    if hold_out.held_out(data.rows()).count() >= FEWEST_ROWS {
+        return hold_out;
+    }
+    options.observer.note(&format!(
+        "no threshold: {} of {rows} rows would be fewer than {FEWEST_ROWS} to set it with, so all \
+         rows are used for the fit (give --calibrate FILE, or a larger --hold-out)",
+        share
+    ));
+    HoldOut::NONE
+}

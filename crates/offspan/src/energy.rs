@@ -1,0 +1,145 @@
+//! Energies E = T·logsumexp(l/T), from logits or from features and the last layer.
+
+use std::ops::Range;
+
+use ndarray::{Array2, ArrayView2};
+
+use crate::io::{Dataset, FeatureSource, Head, read_finite};
+use crate::preprocess::clip_row;
+use crate::{Error, Result};
+
+/// T·log Σ exp(l/T), with the maximum taken out first.
+#[must_use]
+pub fn energy(logits: &[f64], temperature: f64) -> f64 {
+    let largest = logits.iter().fold(f64::NEG_INFINITY, |m, &l| m.max(l));
+    let sum: f64 = logits.iter().map(|l| ((l - largest) / temperature).exp()).sum();
+    largest + temperature * sum.ln()
+}
+
+/// Where the energies of a dataset's rows come from.
+pub(crate) enum EnergySource<'a> {
+    /// Stored logits.
+    Logits(&'a dyn FeatureSource),
+    /// Features, clipped if asked, through the last layer.
+    Head { features: &'a dyn FeatureSource, head: &'a Head, clip: Option<f64> },
+}
+
+impl<'a> EnergySource<'a> {
+    /// Stored logits where they tell the truth, else the last layer; clipped features always go
+    /// through the last layer.
+    pub(crate) fn of(
+        data: &'a Dataset<'_>,
+        head: Option<&'a Head>,
+        clip: Option<f64>,
+        who: &str,
+    ) -> Result<Self> {
+        if let (None, Some(logits)) = (clip, &data.logits) {
+            return Ok(EnergySource::Logits(&**logits));
+        }
+        let head = head.ok_or_else(|| missing(data, clip.is_some(), who))?;
+        head.check_width(data.width())?;
+        Ok(EnergySource::Head { features: &*data.features, head, clip })
+    }
+
+    /// Energies (T = 1) of rows from `start` on.
+    pub(crate) fn read(&self, start: usize, out: &mut [f64]) -> Result<()> {
+        self.read_at(start, out, 1.0)
+    }
+
+    pub(crate) fn read_at(&self, start: usize, out: &mut [f64], temperature: f64) -> Result<()> {
+        let logits = self.logits(start, out.len())?;
+        for (o, row) in out.iter_mut().zip(logits.rows()) {
+            *o = energy(crate::kernel::contiguous_row(&row), temperature);
+        }
+        Ok(())
+    }
+
+    fn logits(&self, start: usize, rows: usize) -> Result<Array2<f64>> {
+        match self {
+            EnergySource::Logits(logits) => {
+                let mut out = Array2::zeros((rows, logits.width()));
+                read_finite(*logits, start, out.view_mut())?;
+                Ok(out)
+            }
+            EnergySource::Head { features, head, clip } => {
+                let mut z = Array2::<f64>::zeros((rows, features.width()));
+                read_finite(*features, start, z.view_mut())?;
+                if let Some(clip) = clip {
+                    clip_row(z.as_slice_mut().unwrap_or_default(), *clip);
+                }
+                Ok(head_logits(head, z.view()))
+            }
+        }
+    }
+
+    pub(crate) fn release(&self, rows: Range<usize>) {
+        match self {
+            EnergySource::Logits(source) | EnergySource::Head { features: source, .. } => {
+                source.release(rows);
+            }
+        }
+    }
+}
+
+/// W·z + b in double precision, on the calling thread.
+fn head_logits(head: &Head, z: ArrayView2<'_, f64>) -> Array2<f64> {
+    let mut logits = Array2::zeros((z.nrows(), head.classes()));
+    crate::linalg::matmul(logits.view_mut(), false, z, head.weight.t());
+    logits += &head.bias;
+    logits
+}
+
+fn missing(data: &Dataset<'_>, clipped: bool, who: &str) -> Error {
+    let (what, hint) = if clipped {
+        (
+            "the network's last layer",
+            "clipped activations change the logits, so the stored ones do not serve; give \
+             `weight` and `bias` in head.safetensors of the pack or with --head FILE",
+        )
+    } else {
+        (
+            "logits",
+            "store them as `logits` beside `features`, or give them with --logits FILE, or give \
+             the last layer's `weight` and `bias` with --head FILE; to do without, use --sampling \
+             uniform and no --fuse",
+        )
+    };
+    Error::MissingInput { who: format!("{who} on {}", data.name), what, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn energy_is_logsumexp_and_survives_large_logits() {
+        assert!((energy(&[1.0, 2.0], 1.0) - (1f64.exp() + 2f64.exp()).ln()).abs() < 1e-14);
+        assert!((energy(&[1e4, 1e4], 1.0) - (1e4 + 2f64.ln())).abs() < 1e-9);
+        assert!(
+            (energy(&[1.0, 2.0], 10.0) - 10.0 * (0.1f64.exp() + 0.2f64.exp()).ln()).abs() < 1e-13
+        );
+    }
+
+    #[test]
+    fn stored_logits_and_head_agree() {
+        let z = ndarray::array![[1.0, 2.0], [0.5, -1.0]];
+        let head = Head::new(
+            ndarray::array![[1.0, 0.0], [2.0, 1.0], [0.0, 1.0]],
+            ndarray::array![0.1, 0.2, 0.3],
+        )
+        .unwrap();
+        let logits = z.dot(&head.weight.t()) + &head.bias;
+        let data = Dataset::new("z", z.view());
+        let read = |source: EnergySource<'_>| {
+            let mut out = [0.0; 2];
+            source.read(0, &mut out).unwrap();
+            out
+        };
+        let from_head = read(EnergySource::of(&data, Some(&head), None, "test").unwrap());
+        let with = Dataset::new("z", z.view()).with_logits(logits.view()).unwrap();
+        let stored = read(EnergySource::of(&with, None, None, "test").unwrap());
+        assert!((from_head[0] - stored[0]).abs() < 1e-6 && (from_head[1] - stored[1]).abs() < 1e-6);
+        assert!(EnergySource::of(&data, None, None, "test").is_err());
+        assert!(EnergySource::of(&with, None, Some(1.0), "test").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! What can go wrong, each as a sentence that says what was expected and what was got.
+
+use std::path::{Path, PathBuf};
+
+use crate::metrics::MetricError;
+
+/// Result with offspan's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that can go wrong in offspan.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused a file operation.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was attempted, as a verb: "open", "write", …
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's own reason.
+        source: std::io::Error,
+    },
+
+    /// A file is shorter or longer than its own header says.
+    #[error("{}: {what}: expected {expected} bytes, got {got}; the file is truncated or damaged", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Which part.
+        what: &'static str,
+        /// Bytes needed.
+        expected: u64,
+        /// Bytes present.
+        got: u64,
+    },
+
+    /// A file is not what its name or place says.
+    #[error("{}: not {expected}: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The format it should have.
+        expected: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The file's element type is not one that can be read here.
+    #[error("{}: {what} has element type {got}; expected {expected}", path.display())]
+    ElementType {
+        /// The file.
+        path: PathBuf,
+        /// Which array.
+        what: String,
+        /// Accepted types.
+        expected: &'static str,
+        /// The type found.
+        got: String,
+    },
+
+    /// A named tensor is missing.
+    #[error("{}: no tensor `{name}`; it has {have}", path.display())]
+    MissingTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's name.
+        name: String,
+        /// What is there instead.
+        have: String,
+    },
+
+    /// An array has the wrong shape.
+    #[error("{what}: expected shape {expected}, got {got}")]
+    Shape {
+        /// Which array.
+        what: String,
+        /// The shape needed, in words.
+        expected: String,
+        /// The shape found.
+        got: String,
+    },
+
+    /// A NaN or an infinity in data.
+    #[error("{what}: row {row}, column {column} is {value}; every value must be finite{hint}")]
+    NotFinite {
+        /// Which array.
+        what: String,
+        /// Row, from 0.
+        row: usize,
+        /// Column, from 0.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// More, where there is more to say.
+        hint: &'static str,
+    },
+
+    /// A zero row where a direction is needed.
+    #[error(
+        "{what}: row {row} is all zeros{after}; it has no direction for the cosine map (remove the row, or fit with --no-cosine)"
+    )]
+    ZeroRow {
+        /// Which array.
+        what: String,
+        /// Row, from 0.
+        row: usize,
+        /// Says whether rectification made it so.
+        after: &'static str,
+    },
+
+    /// There are no rows, or too few.
+    #[error("{what}: expected at least {expected} rows, got {got}")]
+    TooFewRows {
+        /// Which array.
+        what: String,
+        /// The least number that makes sense.
+        expected: usize,
+        /// Rows present.
+        got: usize,
+    },
+
+    /// A parameter is out of its range, or does not go with another.
+    #[error("{name}: expected {expected}, got {got}")]
+    Parameter {
+        /// The parameter, as users write it.
+        name: &'static str,
+        /// What is accepted.
+        expected: String,
+        /// What was given.
+        got: String,
+    },
+
+    /// A method needs an input that was not given.
+    #[error("{who} needs {what}: {hint}")]
+    MissingInput {
+        /// The method or option.
+        who: String,
+        /// The missing input.
+        what: &'static str,
+        /// How to get it or do without.
+        hint: String,
+    },
+
+    /// The requested share of variance leaves nothing to measure.
+    #[error(
+        "{ask} keeps all {dimensions} directions, so the plain residual of every row would be 0; ask for less, or use --residual complete"
+    )]
+    NoResidual {
+        /// The request in words.
+        ask: String,
+        /// Directions there are.
+        dimensions: usize,
+    },
+
+    /// The rows do not vary, so they span nothing.
+    #[error("{what}: all rows are the same after preprocessing; a subspace needs variance")]
+    NoVariance {
+        /// Which array.
+        what: String,
+    },
+
+    /// A matrix decomposition failed.
+    #[error("{what} did not converge on a {size}×{size} matrix")]
+    Decomposition {
+        /// Which decomposition.
+        what: &'static str,
+        /// Its size.
+        size: usize,
+    },
+
+    /// A file was written by a version that this one does not know.
+    #[error("{}: format {got}; this version reads {expected}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// What can be read.
+        expected: &'static str,
+        /// What the file says.
+        got: String,
+    },
+
+    /// A checkpoint belongs to another fit.
+    #[error("{}: cannot resume: {reason}; remove the file to start again", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+
+    /// The observer asked to stop.
+    #[error("interrupted; no output was written{hint}")]
+    Interrupted {
+        /// Where progress is kept, if anywhere.
+        hint: String,
+    },
+
+    /// A metric could not be computed.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Error::Io { action, path, source }
+    }
+
+    pub(crate) fn malformed(
+        path: &Path,
+        expected: &'static str,
+        reason: impl std::fmt::Display,
+    ) -> Self {
+        Error::Malformed { path: path.to_owned(), expected, reason: reason.to_string() }
+    }
+
+    pub(crate) fn parameter(
+        name: &'static str,
+        expected: impl Into<String>,
+        got: impl std::fmt::Display,
+    ) -> Self {
+        Error::Parameter { name, expected: expected.into(), got: got.to_string() }
+    }
+
+    pub(crate) fn shape(
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        got: impl Into<String>,
+    ) -> Self {
+        Error::Shape { what: what.into(), expected: expected.into(), got: got.into() }
+    }
+}

@@ -1,0 +1,78 @@
+//! Files appear whole or not at all: written beside their place, synced, renamed.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Writes a file through `write`. An error or a kill leaves the old file, if any, as it was.
+///
+/// Devices and pipes (`/dev/stdout`) cannot be renamed onto and are written directly.
+pub(crate) fn write_atomically(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<()> {
+    if path.exists() && !path.is_file() {
+        let file =
+            std::fs::OpenOptions::new().write(true).open(path).map_err(Error::io("write", path))?;
+        let mut out = BufWriter::new(file);
+        return write(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path));
+    }
+    // A link keeps pointing where it does: replace what it points to.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let prefix = format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".partial");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // What any new file gets; the umask applies.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let partial =
+        builder.tempfile_in(folder_of(&target)).map_err(Error::io("create a file for", path))?;
+    let mut out = BufWriter::new(partial);
+    write(&mut out).map_err(Error::io("write", path))?;
+    let partial = out.into_inner().map_err(|error| Error::io("write", path)(error.into_error()))?;
+    partial.as_file().sync_all().map_err(Error::io("write", path))?;
+    partial.persist(&target).map_err(|error| Error::io("write", path)(error.error))?;
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Says at once, before long work, that a file could not be written there.
+///
+/// # Errors
+/// If the path is a folder, or its folder does not exist or refuses new files.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::io("write", path)(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    tempfile::Builder::new()
+        .prefix(".offspan-probe.")
+        .tempfile_in(folder_of(path))
+        .map(drop)
+        .map_err(Error::io("create a file for", path))
+}
+
+/// Removes a file that may not be there.
+///
+/// # Errors
+/// If it is there and cannot be removed.
+pub fn remove_if_exists(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,221 @@
+//! A split: features with, where known, logits and labels; and the network's last layer.
+
+use std::path::Path;
+
+use ndarray::{Array1, Array2};
+
+use super::matrix::{FileKind, file_kind};
+use super::{Bytes, FeatureSource, Labels, RawLayout, TensorFile, TensorWriter, npy, open_matrix};
+use crate::{Error, Result};
+
+/// Rows of features with what belongs to them.
+pub struct Dataset<'a> {
+    /// What to call it in messages and reports.
+    pub name: String,
+    /// Penultimate features, one row per sample.
+    pub features: Box<dyn FeatureSource + 'a>,
+    /// The network's outputs for the same rows.
+    pub logits: Option<Box<dyn FeatureSource + 'a>>,
+    /// Class labels of the same rows.
+    pub labels: Option<Labels>,
+}
+
+impl<'a> Dataset<'a> {
+    /// A dataset of features only.
+    pub fn new(name: impl Into<String>, features: impl FeatureSource + 'a) -> Self {
+        Dataset { name: name.into(), features: Box::new(features), logits: None, labels: None }
+    }
+
+    /// Adds logits.
+    ///
+    /// # Errors
+    /// If their number of rows differs.
+    pub fn with_logits(mut self, logits: impl FeatureSource + 'a) -> Result<Self> {
+        self.check_rows(logits.name(), logits.rows())?;
+        self.logits = Some(Box::new(logits));
+        Ok(self)
+    }
+
+    /// Adds labels.
+    ///
+    /// # Errors
+    /// If their number differs from the rows.
+    pub fn with_labels(mut self, labels: Labels) -> Result<Self> {
+        self.check_rows("labels", labels.len())?;
+        self.labels = Some(labels);
+        Ok(self)
+    }
+
+    fn check_rows(&self, what: &str, got: usize) -> Result<()> {
+        let expected = self.rows();
+        if got == expected {
+            return Ok(());
+        }
+        Err(Error::shape(
+            what,
+            format!("{expected} rows, as many as the features of {}", self.name),
+            format!("{got} rows"),
+        ))
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.features.rows()
+    }
+
+    /// Width of the features.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.features.width()
+    }
+
+    pub(super) fn from_tensors(name: &str, file: &TensorFile) -> Result<Dataset<'static>> {
+        let mut dataset = Dataset::new(name, file.matrix_or_only("features")?);
+        if file.has("logits") {
+            dataset = dataset.with_logits(file.matrix("logits")?)?;
+        }
+        if file.has("labels") {
+            dataset = dataset.with_labels(file.labels("labels")?)?;
+        }
+        Ok(dataset)
+    }
+
+    /// A dataset in the bytes of a safetensors file that is part of the program.
+    ///
+    /// # Errors
+    /// If the bytes are no such file.
+    pub fn from_static(name: &str, bytes: &'static [u8]) -> Result<Dataset<'static>> {
+        Self::from_tensors(name, &TensorFile::from_bytes(Path::new(name), Bytes::Static(bytes))?)
+    }
+}
+
+/// A few rows of a dataset, copied together.
+pub(crate) struct Gathered {
+    name: String,
+    features: Array2<f64>,
+    logits: Option<Array2<f64>>,
+}
+
+impl Gathered {
+    pub(crate) fn new(data: &Dataset<'_>, rows: &[usize]) -> Result<Self> {
+        let gather = |source: &dyn FeatureSource| crate::landmarks::gather(source, rows);
+        Ok(Gathered {
+            name: data.name.clone(),
+            features: gather(&*data.features)?,
+            logits: data.logits.as_deref().map(gather).transpose()?,
+        })
+    }
+
+    pub(crate) fn dataset(&self) -> Result<Dataset<'_>> {
+        let data = Dataset::new(self.name.clone(), self.features.view());
+        match &self.logits {
+            Some(logits) => data.with_logits(logits.view()),
+            None => Ok(data),
+        }
+    }
+}
+
+/// Opens a feature file with the logits and labels that it carries.
+///
+/// # Errors
+/// If the file cannot be read or is malformed.
+pub fn open_dataset(path: &Path, raw: Option<RawLayout>) -> Result<Dataset<'static>> {
+    let name = path.display().to_string();
+    if raw.is_none() && matches!(file_kind(path)?, FileKind::SafeTensors) {
+        return Dataset::from_tensors(&name, &TensorFile::open(path)?);
+    }
+    Ok(Dataset::new(name, open_matrix(path, "features", raw)?))
+}
+
+/// The network's last layer: logits = W·z + b.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Head {
+    /// W, one row per class.
+    pub weight: Array2<f64>,
+    /// b, one number per class.
+    pub bias: Array1<f64>,
+}
+
+impl Head {
+    /// Checks that the two fit together.
+    ///
+    /// # Errors
+    /// If the bias does not have one number per row of the weight.
+    pub fn new(weight: Array2<f64>, bias: Array1<f64>) -> Result<Self> {
+        if weight.nrows() != bias.len() {
+            return Err(Error::shape(
+                "the head's bias",
+                format!("[{}], one number per row of its weight", weight.nrows()),
+                format!("[{}]", bias.len()),
+            ));
+        }
+        Ok(Head { weight, bias })
+    }
+
+    /// Number of classes.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.bias.len()
+    }
+
+    /// Fails unless the head takes features of `width`.
+    pub(crate) fn check_width(&self, width: usize) -> Result<()> {
+        if self.weight.ncols() == width {
+            return Ok(());
+        }
+        Err(Error::shape(
+            "the head's weight",
+            format!("[classes, {width}], the width of the features"),
+            format!("{:?}", self.weight.shape()),
+        ))
+    }
+
+    pub(super) fn from_tensors(file: &TensorFile) -> Result<Self> {
+        Head::new(file.array2("weight")?, file.array1("bias")?)
+    }
+
+    /// The last layer in a detector file, if it has one.
+    pub(crate) fn read_optional(
+        file: &TensorFile,
+        prefix: &str,
+        width: usize,
+    ) -> Result<Option<Self>> {
+        let (weight, bias) = (format!("{prefix}head.weight"), format!("{prefix}head.bias"));
+        if !file.has(&weight) {
+            return Ok(None);
+        }
+        let head = Head::new(file.array2(&weight)?, file.array1(&bias)?)?;
+        head.check_width(width)?;
+        Ok(Some(head))
+    }
+
+    /// Puts the last layer into a detector file.
+    pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}head.weight"), &self.weight);
+        writer.array1(format!("{prefix}head.bias"), &self.bias);
+    }
+
+    /// A head in the bytes of a safetensors file that is part of the program.
+    ///
+    /// # Errors
+    /// If the bytes are no such file.
+    pub fn from_static(name: &str, bytes: &'static [u8]) -> Result<Self> {
+        Self::from_tensors(&TensorFile::from_bytes(Path::new(name), Bytes::Static(bytes))?)
+    }
+}
+
+/// Opens a head: a safetensors file with `weight` and `bias`, or two `.npy` files as
+/// `weight.npy,bias.npy`.
+///
+/// # Errors
+/// If a file cannot be read or the shapes do not fit.
+pub fn open_head(path: &Path) -> Result<Head> {
+    if let Some((weight, bias)) = path.to_str().and_then(|text| text.split_once(',')) {
+        let weight = npy::open(Path::new(weight))?;
+        let mut array = Array2::zeros((weight.rows(), weight.width()));
+        super::read_finite(&weight, 0, array.view_mut())?;
+        return Head::new(array, npy::read_vector(Path::new(bias))?);
+    }
+    Head::from_tensors(&TensorFile::open(path)?)
+}

@@ -1,0 +1,123 @@
+//! Class labels: whole numbers of any width, read when they are needed.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::{Bytes, npy};
+use crate::{Error, Result};
+
+/// One whole number per row.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    pub(super) bytes: Bytes,
+    pub(super) data: Range<usize>,
+    pub(super) integer: Integer,
+    pub(super) name: String,
+}
+
+/// The integer types that labels may have on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Integer {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+}
+
+impl Integer {
+    pub(super) const NAMES: &'static str = "a whole-number type (int8 to int64, uint8 to uint64)";
+
+    pub(super) fn size(self) -> usize {
+        match self {
+            Integer::I8 | Integer::U8 => 1,
+            Integer::I16 | Integer::U16 => 2,
+            Integer::I32 | Integer::U32 => 4,
+            Integer::I64 | Integer::U64 => 8,
+        }
+    }
+
+    fn signed(self) -> bool {
+        matches!(self, Integer::I8 | Integer::I16 | Integer::I32 | Integer::I64)
+    }
+
+    fn from_npy(descr: &str) -> Option<Self> {
+        Some(match descr {
+            "|i1" => Integer::I8,
+            "|u1" => Integer::U8,
+            "<i2" => Integer::I16,
+            "<u2" => Integer::U16,
+            "<i4" => Integer::I32,
+            "<u4" => Integer::U32,
+            "<i8" => Integer::I64,
+            "<u8" => Integer::U64,
+            _ => return None,
+        })
+    }
+}
+
+impl Labels {
+    /// Number of labels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len() / self.integer.size()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// The labels of `rows`.
+    ///
+    /// # Errors
+    /// If one does not fit an `i64`.
+    ///
+    /// # Panics
+    /// If `rows` reaches past the end.
+    pub fn read(&self, rows: Range<usize>) -> Result<Vec<i64>> {
+        let size = self.integer.size();
+        let bytes = &self.bytes.as_slice()[self.data.clone()][rows.start * size..rows.end * size];
+        bytes
+            .chunks_exact(size)
+            .map(|word| {
+                // Sign-extend or zero-extend into eight bytes.
+                let negative = self.integer.signed() && word[size - 1] & 0x80 != 0;
+                let mut wide = [if negative { 0xff } else { 0 }; 8];
+                wide[..size].copy_from_slice(word);
+                if self.integer == Integer::U64 && wide[7] & 0x80 != 0 {
+                    return Err(Error::shape(
+                        &self.name,
+                        "labels below 2^63",
+                        u64::from_le_bytes(wide).to_string(),
+                    ));
+                }
+                Ok(i64::from_le_bytes(wide))
+            })
+            .collect()
+    }
+}
+
+/// Opens a one-dimensional integer `.npy`.
+pub(super) fn open_npy(path: &Path) -> Result<Labels> {
+    let array = npy::parse(path)?;
+    let integer = Integer::from_npy(&array.descr).ok_or_else(|| Error::ElementType {
+        path: path.to_owned(),
+        what: "the array".to_owned(),
+        expected: Integer::NAMES,
+        got: array.descr.clone(),
+    })?;
+    if array.shape.len() != 1 {
+        return Err(Error::shape(
+            path.display().to_string(),
+            "[rows]",
+            format!("{:?}", array.shape),
+        ));
+    }
+    let name = path.display().to_string();
+    Ok(Labels { bytes: array.bytes, data: array.data, integer, name })
+}

@@ -1,0 +1,253 @@
+//! A table of numbers inside a file, converted row by row as it is read.
+
+use std::fmt::{Display, Formatter};
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use ndarray::{ArrayViewMut1, ArrayViewMut2};
+use serde::{Deserialize, Serialize};
+
+use super::{Bytes, FeatureSource, RawLayout, npy, raw, tensors};
+use crate::{Error, Result};
+
+/// The element types that features and logits may have on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ElementType {
+    /// IEEE half precision.
+    F16,
+    /// The upper half of an `f32`.
+    Bf16,
+    /// Single precision.
+    F32,
+    /// Double precision.
+    F64,
+}
+
+impl ElementType {
+    pub(crate) const NAMES: &'static str = "f16, bf16, f32 or f64";
+
+    /// Bytes of one element.
+    #[must_use]
+    pub fn size(self) -> usize {
+        match self {
+            ElementType::F16 | ElementType::Bf16 => 2,
+            ElementType::F32 => 4,
+            ElementType::F64 => 8,
+        }
+    }
+}
+
+impl Display for ElementType {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ElementType::F16 => "f16",
+            ElementType::Bf16 => "bf16",
+            ElementType::F32 => "f32",
+            ElementType::F64 => "f64",
+        })
+    }
+}
+
+impl FromStr for ElementType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "f16" | "float16" => Ok(ElementType::F16),
+            "bf16" | "bfloat16" => Ok(ElementType::Bf16),
+            "f32" | "float32" => Ok(ElementType::F32),
+            "f64" | "float64" => Ok(ElementType::F64),
+            _ => Err(format!("expected {}, got `{text}`", ElementType::NAMES)),
+        }
+    }
+}
+
+/// Whether rows or columns lie together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    RowMajor,
+    ColumnMajor,
+}
+
+/// A rows × width table inside a mapped file.
+#[derive(Debug, Clone)]
+pub struct Matrix {
+    pub(crate) bytes: Bytes,
+    /// Where in `bytes` the elements lie; its length is rows · width · element size.
+    pub(crate) data: Range<usize>,
+    pub(crate) element: ElementType,
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) order: Order,
+    pub(crate) name: String,
+}
+
+impl Matrix {
+    /// The element type on disk.
+    #[must_use]
+    pub fn element_type(&self) -> ElementType {
+        self.element
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.bytes.as_slice()[self.data.clone()]
+    }
+
+    fn read_with<T: Copy + Default>(
+        &self,
+        start: usize,
+        mut out: ArrayViewMut2<'_, T>,
+        convert: impl Fn(&[u8], &mut [T]),
+    ) {
+        let rows = out.nrows();
+        let size = self.element.size();
+        let data = self.data();
+        match self.order {
+            Order::RowMajor => {
+                for (i, row) in out.rows_mut().into_iter().enumerate() {
+                    let from = (start + i) * self.width * size;
+                    convert_into(&data[from..from + self.width * size], row, &convert);
+                }
+            }
+            Order::ColumnMajor => {
+                for (j, column) in out.columns_mut().into_iter().enumerate() {
+                    let from = (j * self.rows + start) * size;
+                    convert_into(&data[from..from + rows * size], column, &convert);
+                }
+            }
+        }
+    }
+}
+
+/// Converts into a run of elements that need not lie together.
+fn convert_into<T: Copy + Default>(
+    bytes: &[u8],
+    mut out: ArrayViewMut1<'_, T>,
+    convert: impl Fn(&[u8], &mut [T]),
+) {
+    if let Some(slice) = out.as_slice_mut() {
+        convert(bytes, slice);
+    } else {
+        let mut run = vec![T::default(); out.len()];
+        convert(bytes, &mut run);
+        out.iter_mut().zip(run).for_each(|(o, x)| *o = x);
+    }
+}
+
+/// Elements widened at a time through an aligned buffer: tensors in a file need not be aligned.
+const RUN: usize = 512;
+
+fn halves<H: bytemuck::Pod + Default, T>(
+    bytes: &[u8],
+    out: &mut [T],
+    widen: impl Fn(&[H], &mut [T]),
+) {
+    let mut buffer = [H::default(); RUN];
+    for (bytes, out) in bytes.chunks(RUN * size_of::<H>()).zip(out.chunks_mut(RUN)) {
+        let run = &mut buffer[..out.len()];
+        bytemuck::cast_slice_mut(run).copy_from_slice(bytes);
+        widen(run, out);
+    }
+}
+
+fn words<const N: usize, T>(bytes: &[u8], out: &mut [T], from: impl Fn([u8; N]) -> T) {
+    for (o, word) in out.iter_mut().zip(bytes.chunks_exact(N)) {
+        let mut array = [0; N];
+        array.copy_from_slice(word);
+        *o = from(array);
+    }
+}
+
+impl FeatureSource for Matrix {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+        self.read_with(start, out, |bytes, out| match self.element {
+            ElementType::F16 => {
+                halves(bytes, out, |run: &[f16], out| run.convert_to_f32_slice(out));
+            }
+            ElementType::Bf16 => {
+                halves(bytes, out, |run: &[bf16], out| run.convert_to_f32_slice(out));
+            }
+            ElementType::F32 => words(bytes, out, f32::from_le_bytes),
+            ElementType::F64 => words(bytes, out, |word| f64::from_le_bytes(word) as f32),
+        });
+    }
+
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+        self.read_with(start, out, |bytes, out| match self.element {
+            ElementType::F16 => {
+                halves(bytes, out, |run: &[f16], out| run.convert_to_f64_slice(out));
+            }
+            ElementType::Bf16 => {
+                halves(bytes, out, |run: &[bf16], out| run.convert_to_f64_slice(out));
+            }
+            ElementType::F32 => words(bytes, out, |word| f64::from(f32::from_le_bytes(word))),
+            ElementType::F64 => words(bytes, out, f64::from_le_bytes),
+        });
+    }
+
+    fn release(&self, rows: Range<usize>) {
+        let size = self.element.size();
+        match self.order {
+            Order::RowMajor => {
+                let at = |row: usize| self.data.start + row * self.width * size;
+                self.bytes.release(at(rows.start)..at(rows.end));
+            }
+            // Every column has a piece of these rows: let all of it go.
+            Order::ColumnMajor => self.bytes.release(self.data.clone()),
+        }
+    }
+}
+
+/// Opens the table in a `.npy` file, a `.safetensors` file (the tensor called `tensor`, or the only
+/// two-dimensional one) or, with `layout`, a file without header.
+///
+/// # Errors
+/// If the file cannot be read or is not such a table.
+pub fn open_matrix(path: &Path, tensor: &str, layout: Option<RawLayout>) -> Result<Matrix> {
+    if let Some(layout) = layout {
+        return raw::open(path, layout);
+    }
+    match file_kind(path)? {
+        FileKind::Npy => npy::open(path),
+        FileKind::SafeTensors => tensors::TensorFile::open(path)?.matrix_or_only(tensor),
+    }
+}
+
+/// The file formats that carry their own header.
+pub(crate) enum FileKind {
+    Npy,
+    SafeTensors,
+}
+
+pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    match extension.to_ascii_lowercase().as_str() {
+        "npy" => Ok(FileKind::Npy),
+        "safetensors" => Ok(FileKind::SafeTensors),
+        _ if !path.exists() => Err(Error::io("open", path)(std::io::ErrorKind::NotFound.into())),
+        _ => Err(Error::malformed(
+            path,
+            "a feature file",
+            format!(
+                "expected a name that ends in .npy or .safetensors, got `.{extension}` \
+                 (for a file without header, say --raw f64:WIDTH)"
+            ),
+        )),
+    }
+}

@@ -1,0 +1,115 @@
+//! Where rows come from and files go to.
+//!
+//! A [`FeatureSource`] hands out rows in chunks, so nothing above it needs to know whether they
+//! lie in memory or in a file larger than it. Readers check every size before they touch data, and
+//! writers never leave a half-written file behind.
+
+mod atomic;
+mod bytes;
+mod dataset;
+mod labels;
+mod matrix;
+mod npy;
+mod pack;
+mod raw;
+mod tensors;
+
+pub(crate) use atomic::write_atomically;
+pub use atomic::{check_writable, remove_if_exists};
+pub(crate) use bytes::Bytes;
+pub(crate) use dataset::Gathered;
+pub use dataset::{Dataset, Head, open_dataset, open_head};
+pub use labels::Labels;
+pub use matrix::{ElementType, Matrix, open_matrix};
+pub use npy::{NpyWriter, read_index_list, write_npy_f64};
+pub use pack::{Pack, is_pack};
+pub use raw::RawLayout;
+pub(crate) use tensors::{TensorFile, TensorWriter};
+
+use std::ops::Range;
+
+use ndarray::{ArrayView2, ArrayViewMut2, s};
+
+use crate::{Error, Real, Result};
+
+/// Rows of numbers that can be read in any order, from several threads at once.
+///
+/// Implemented for files ([`Matrix`]) and for `ndarray` views.
+pub trait FeatureSource: Send + Sync {
+    /// Number of rows.
+    fn rows(&self) -> usize;
+    /// Number of columns.
+    fn width(&self) -> usize;
+    /// What to call it in messages.
+    fn name(&self) -> &str;
+    /// Copies rows `start..start + out.nrows()` into `out`, rounding to `f32`.
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>);
+    /// Copies rows `start..start + out.nrows()` into `out` as `f64`.
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>);
+    /// Says that `rows` will not be read again soon, so that memory they occupy can go.
+    fn release(&self, rows: Range<usize>) {
+        let _ = rows;
+    }
+}
+
+macro_rules! array_source {
+    ($type:ident) => {
+        impl FeatureSource for ArrayView2<'_, $type> {
+            fn rows(&self) -> usize {
+                self.nrows()
+            }
+
+            fn width(&self) -> usize {
+                self.ncols()
+            }
+
+            fn name(&self) -> &str {
+                "array"
+            }
+
+            fn read_f32(&self, start: usize, mut out: ArrayViewMut2<'_, f32>) {
+                let rows = self.slice(s![start..start + out.nrows(), ..]);
+                out.zip_mut_with(&rows, |o, &x| *o = x as f32);
+            }
+
+            fn read_f64(&self, start: usize, mut out: ArrayViewMut2<'_, f64>) {
+                let rows = self.slice(s![start..start + out.nrows(), ..]);
+                out.zip_mut_with(&rows, |o, &x| *o = f64::from(x));
+            }
+        }
+    };
+}
+
+array_source!(f32);
+array_source!(f64);
+
+/// Reads rows and makes sure that every value is finite.
+pub(crate) fn read_finite<T: Real>(
+    source: &dyn FeatureSource,
+    start: usize,
+    mut out: ArrayViewMut2<'_, T>,
+) -> Result<()> {
+    T::read(source, start, out.view_mut());
+    for (i, row) in out.rows().into_iter().enumerate() {
+        if row.iter().all(|x| x.is_finite_number()) {
+            continue;
+        }
+        let column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);
+        let mut original = ndarray::Array2::zeros((1, source.width()));
+        source.read_f64(start + i, original.view_mut());
+        let value = original[[0, column]];
+        let hint = if value.is_finite() {
+            ", and this one is too large for f32 (use --precision f64)"
+        } else {
+            ""
+        };
+        return Err(Error::NotFinite {
+            what: source.name().to_owned(),
+            row: start + i,
+            column,
+            value,
+            hint,
+        });
+    }
+    Ok(())
+}

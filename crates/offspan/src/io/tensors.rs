@@ -1,0 +1,307 @@
+//! safetensors files: named arrays behind a JSON header.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
+
+use super::labels::{Integer, Labels};
+use super::matrix::{ElementType, Matrix, Order};
+use super::{Bytes, FeatureSource, write_atomically};
+use crate::{Error, Real, Result};
+
+const WHAT: &str = "a safetensors file";
+
+/// An open safetensors file with its header checked against its length.
+#[derive(Debug)]
+pub(crate) struct TensorFile {
+    path: PathBuf,
+    bytes: Bytes,
+    tensors: BTreeMap<String, Tensor>,
+    metadata: HashMap<String, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Tensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    data: Range<usize>,
+}
+
+impl TensorFile {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        Self::from_bytes(path, Bytes::map(path)?)
+    }
+
+    /// `path` only names the bytes in messages.
+    pub(crate) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Self> {
+        let all = bytes.as_slice();
+        let (header, parsed) =
+            SafeTensors::read_metadata(all).map_err(|error| explain(path, all, error))?;
+        let start = 8 + header;
+        let tensors = parsed
+            .tensors()
+            .into_iter()
+            .map(|(name, info)| {
+                let (from, to) = info.data_offsets;
+                let data = start + from..start + to;
+                (name, Tensor { dtype: info.dtype, shape: info.shape.clone(), data })
+            })
+            .collect();
+        let metadata = parsed.metadata().clone().unwrap_or_default();
+        Ok(TensorFile { path: path.to_owned(), bytes, tensors, metadata })
+    }
+
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Names, types and shapes, for descriptions.
+    pub(crate) fn listing(&self) -> String {
+        if self.tensors.is_empty() {
+            return "no tensors".to_owned();
+        }
+        let list: Vec<String> = self
+            .tensors
+            .iter()
+            .map(|(name, tensor)| format!("`{name}` {} {:?}", tensor.dtype, tensor.shape))
+            .collect();
+        list.join(", ")
+    }
+
+    fn tensor(&self, name: &str) -> Result<&Tensor> {
+        self.tensors.get(name).ok_or_else(|| Error::MissingTensor {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            have: self.listing(),
+        })
+    }
+
+    fn label(&self, name: &str) -> String {
+        format!("{} `{name}`", self.path.display())
+    }
+
+    fn element_type(&self, name: &str, tensor: &Tensor) -> Result<ElementType> {
+        element_type(tensor.dtype).ok_or_else(|| Error::ElementType {
+            path: self.path.clone(),
+            what: format!("`{name}`"),
+            expected: ElementType::NAMES,
+            got: tensor.dtype.to_string(),
+        })
+    }
+
+    /// A two-dimensional tensor with at least one row and column.
+    pub(crate) fn matrix(&self, name: &str) -> Result<Matrix> {
+        let tensor = self.tensor(name)?;
+        let element = self.element_type(name, tensor)?;
+        let [rows, width] = tensor.shape[..] else {
+            return Err(Error::shape(
+                self.label(name),
+                "[rows, columns]",
+                format!("{:?}", tensor.shape),
+            ));
+        };
+        if rows == 0 || width == 0 {
+            return Err(Error::shape(
+                self.label(name),
+                "at least one row and one column",
+                format!("{:?}", tensor.shape),
+            ));
+        }
+        Ok(Matrix {
+            bytes: self.bytes.clone(),
+            data: tensor.data.clone(),
+            element,
+            rows,
+            width,
+            order: Order::RowMajor,
+            name: self.label(name),
+        })
+    }
+
+    /// The tensor called `name`, or else the file's only two-dimensional float tensor.
+    pub(crate) fn matrix_or_only(&self, name: &str) -> Result<Matrix> {
+        if !self.has(name) {
+            let mut candidates = self
+                .tensors
+                .iter()
+                .filter(|(_, t)| t.shape.len() == 2 && element_type(t.dtype).is_some());
+            if let (Some((only, _)), None) = (candidates.next(), candidates.next()) {
+                return self.matrix(only);
+            }
+        }
+        self.matrix(name)
+    }
+
+    /// A one-dimensional integer tensor.
+    pub(crate) fn labels(&self, name: &str) -> Result<Labels> {
+        let tensor = self.tensor(name)?;
+        let integer = match tensor.dtype {
+            Dtype::I8 => Integer::I8,
+            Dtype::U8 => Integer::U8,
+            Dtype::I16 => Integer::I16,
+            Dtype::U16 => Integer::U16,
+            Dtype::I32 => Integer::I32,
+            Dtype::U32 => Integer::U32,
+            Dtype::I64 => Integer::I64,
+            Dtype::U64 => Integer::U64,
+            other => {
+                return Err(Error::ElementType {
+                    path: self.path.clone(),
+                    what: format!("`{name}`"),
+                    expected: Integer::NAMES,
+                    got: other.to_string(),
+                });
+            }
+        };
+        if tensor.shape.len() != 1 {
+            return Err(Error::shape(self.label(name), "[rows]", format!("{:?}", tensor.shape)));
+        }
+        Ok(Labels {
+            bytes: self.bytes.clone(),
+            data: tensor.data.clone(),
+            integer,
+            name: self.label(name),
+        })
+    }
+
+    /// A two-dimensional tensor, read whole. It may have no rows.
+    pub(crate) fn array2<T: Real>(&self, name: &str) -> Result<Array2<T>> {
+        let tensor = self.tensor(name)?;
+        if let [0, width] = tensor.shape[..] {
+            return Ok(Array2::from_elem((0, width), T::default()));
+        }
+        let matrix = self.matrix(name)?;
+        let mut out = Array2::from_elem((matrix.rows, matrix.width), T::default());
+        super::read_finite(&matrix, 0, out.view_mut())?;
+        Ok(out)
+    }
+
+    /// A one-dimensional tensor, read whole.
+    pub(crate) fn array1<T: Real>(&self, name: &str) -> Result<Array1<T>> {
+        let tensor = self.tensor(name)?;
+        let &[length] = &tensor.shape[..] else {
+            return Err(Error::shape(self.label(name), "[length]", format!("{:?}", tensor.shape)));
+        };
+        let column = Matrix {
+            bytes: self.bytes.clone(),
+            data: tensor.data.clone(),
+            element: self.element_type(name, tensor)?,
+            rows: length,
+            width: 1,
+            order: Order::RowMajor,
+            name: self.label(name),
+        };
+        let mut out = Array2::from_elem((column.rows(), 1), T::default());
+        super::read_finite(&column, 0, out.view_mut())?;
+        Ok(out.remove_axis(ndarray::Axis(1)))
+    }
+}
+
+fn element_type(dtype: Dtype) -> Option<ElementType> {
+    match dtype {
+        Dtype::F16 => Some(ElementType::F16),
+        Dtype::BF16 => Some(ElementType::Bf16),
+        Dtype::F32 => Some(ElementType::F32),
+        Dtype::F64 => Some(ElementType::F64),
+        _ => None,
+    }
+}
+
+/// Turns the crate's error into one that says what was expected and got.
+fn explain(path: &Path, bytes: &[u8], error: SafeTensorError) -> Error {
+    let length = bytes.len() as u64;
+    let truncated =
+        |what, expected| Error::Truncated { path: path.to_owned(), what, expected, got: length };
+    let declared =
+        bytes.get(..8).and_then(|head| head.try_into().ok()).map_or(0, u64::from_le_bytes);
+    match error {
+        SafeTensorError::HeaderTooSmall => truncated("its header", 8),
+        SafeTensorError::HeaderTooLarge => Error::malformed(
+            path,
+            WHAT,
+            format!("it declares a header of {declared} bytes; at most 100000000 are allowed"),
+        ),
+        SafeTensorError::InvalidHeaderLength => truncated("its header", declared.saturating_add(8)),
+        SafeTensorError::MetadataIncompleteBuffer => {
+            match declared.checked_add(8).zip(data_end(bytes, declared)) {
+                Some((start, end)) if start.saturating_add(end) > length => {
+                    truncated("its data", start.saturating_add(end))
+                }
+                _ => {
+                    Error::malformed(path, WHAT, "bytes follow the data that its header describes")
+                }
+            }
+        }
+        other => Error::malformed(path, WHAT, other),
+    }
+}
+
+/// Where the header says that the last tensor ends.
+fn data_end(bytes: &[u8], header: u64) -> Option<u64> {
+    let header = bytes.get(8..usize::try_from(header).ok()?.checked_add(8)?)?;
+    let json: serde_json::Value = serde_json::from_slice(header).ok()?;
+    json.as_object()?.values().filter_map(|info| info.get("data_offsets")?.get(1)?.as_u64()).max()
+}
+
+/// Collects tensors and one JSON document, and writes them as a safetensors file.
+#[derive(Default)]
+pub(crate) struct TensorWriter<'a> {
+    tensors: BTreeMap<String, (Dtype, Vec<usize>, Cow<'a, [u8]>)>,
+}
+
+impl<'a> TensorWriter<'a> {
+    pub(crate) fn array2<T: Real>(&mut self, name: impl Into<String>, array: &'a Array2<T>) {
+        let shape = array.shape().to_vec();
+        self.insert(name.into(), shape, array.as_slice(), || array.iter().copied().collect());
+    }
+
+    pub(crate) fn array1<T: Real>(&mut self, name: impl Into<String>, array: &'a Array1<T>) {
+        let shape = array.shape().to_vec();
+        self.insert(name.into(), shape, array.as_slice(), || array.to_vec());
+    }
+
+    fn insert<T: Real>(
+        &mut self,
+        name: String,
+        shape: Vec<usize>,
+        slice: Option<&'a [T]>,
+        copy: impl FnOnce() -> Vec<T>,
+    ) {
+        let dtype = match T::ELEMENT {
+            ElementType::F64 => Dtype::F64,
+            _ => Dtype::F32,
+        };
+        // Elements are stored as they lie in memory, which the format wants little-endian.
+        const { assert!(cfg!(target_endian = "little"), "big-endian targets need a byte swap here") };
+        let bytes = match slice {
+            Some(slice) => Cow::Borrowed(bytemuck::cast_slice(slice)),
+            None => Cow::Owned(bytemuck::cast_slice(&copy()).to_vec()),
+        };
+        self.tensors.insert(name, (dtype, shape, bytes));
+    }
+
+    /// The file's bytes, with `json` under the metadata key `key`.
+    pub(crate) fn to_bytes(&self, key: &str, json: String) -> Vec<u8> {
+        let views = self.tensors.iter().map(|(name, (dtype, shape, bytes))| {
+            let view = TensorView::new(*dtype, shape.clone(), bytes)
+                .unwrap_or_else(|_| unreachable!("the shape is the array's own"));
+            (name, view)
+        });
+        safetensors::serialize(views, Some(HashMap::from([(key.to_owned(), json)])))
+            .unwrap_or_else(|_| unreachable!("all parts were checked when they were added"))
+    }
+
+    pub(crate) fn write(&self, path: &Path, key: &str, json: String) -> Result<()> {
+        let bytes = self.to_bytes(key, json);
+        write_atomically(path, |out| out.write_all(&bytes))
+    }
+}

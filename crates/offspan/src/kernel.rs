@@ -1,0 +1,216 @@
+//! Kernels, and blocks of kernel values against a set of rows.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Real, Result, vector};
+
+/// A positive-definite kernel k(a, b).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Kernel {
+    /// aᵀb
+    Linear,
+    /// exp(−γ‖a − b‖²)
+    Gaussian {
+        /// γ, the inverse squared width.
+        gamma: f64,
+    },
+    /// exp(−γ‖a − b‖₁)
+    Laplacian {
+        /// γ, the inverse width.
+        gamma: f64,
+    },
+    /// (aᵀb + c)^d
+    Polynomial {
+        /// d
+        degree: u32,
+        /// c
+        coef0: f64,
+    },
+}
+
+impl Kernel {
+    /// The kernel's name as users write it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kernel::Linear => "linear",
+            Kernel::Gaussian { .. } => "gaussian",
+            Kernel::Laplacian { .. } => "laplacian",
+            Kernel::Polynomial { .. } => "polynomial",
+        }
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// If γ is not positive and finite, the degree is 0 or above 16, or c is negative (the kernel
+    /// would not be positive definite).
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            Kernel::Gaussian { gamma } | Kernel::Laplacian { gamma }
+                if !(gamma > 0.0 && gamma.is_finite()) =>
+            {
+                Err(Error::parameter("gamma", "a number above 0", gamma))
+            }
+            Kernel::Polynomial { degree, .. } if !(1..=16).contains(&degree) => {
+                Err(Error::parameter("degree", "a whole number from 1 to 16", degree))
+            }
+            Kernel::Polynomial { coef0, .. } if !(coef0 >= 0.0 && coef0.is_finite()) => {
+                Err(Error::parameter("coef0", "a number of at least 0", coef0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// k(x, x) of a row with this squared norm.
+    #[must_use]
+    pub fn diagonal(&self, squared_norm: f64) -> f64 {
+        match *self {
+            Kernel::Linear => squared_norm,
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => 1.0,
+            Kernel::Polynomial { degree, coef0 } => (squared_norm + coef0).powi(degree as i32),
+        }
+    }
+
+    /// What [`Kernel::block`] leaves off: it gives k − offset. Values near 1 lose digits in `f32`,
+    /// so those kernels carry k − 1.
+    #[must_use]
+    pub(crate) fn offset(&self) -> f64 {
+        match self {
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => 1.0,
+            Kernel::Linear | Kernel::Polynomial { .. } => 0.0,
+        }
+    }
+
+    /// out\[i, j\] = k(x_i, anchor_j) − offset, on the calling thread.
+    pub(crate) fn block<T: Real>(
+        &self,
+        x: ArrayView2<'_, T>,
+        anchors: &Anchors<T>,
+        mut out: ArrayViewMut2<'_, T>,
+    ) {
+        if let Kernel::Laplacian { gamma } = *self {
+            let gamma = T::from_double(-gamma);
+            let rows = contiguous(&anchors.rows);
+            for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
+                let (x, out) = (contiguous_row(&x), contiguous_row_mut(&mut out));
+                vector::manhattan_distances(x, rows, out);
+                out.iter_mut().for_each(|o| *o = (gamma * *o).exp_minus_one());
+            }
+            return;
+        }
+        T::matmul(out.view_mut(), false, x, anchors.rows.t());
+        match *self {
+            Kernel::Linear | Kernel::Laplacian { .. } => {}
+            Kernel::Gaussian { gamma } => {
+                let gamma = T::from_double(-gamma);
+                let two = T::from_double(2.0);
+                for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
+                    let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));
+                    for (o, &anchor_norm) in
+                        contiguous_row_mut(&mut out).iter_mut().zip(&anchors.squared_norms)
+                    {
+                        let squared_distance = norm + anchor_norm - two * *o;
+                        // Rounding can make the distance of a row to itself negative.
+                        let clamped = if squared_distance > T::default() {
+                            squared_distance
+                        } else {
+                            T::default()
+                        };
+                        *o = (gamma * clamped).exp_minus_one();
+                    }
+                }
+            }
+            Kernel::Polynomial { degree, coef0 } => {
+                let coef0 = T::from_double(coef0);
+                out.mapv_inplace(|dot| (dot + coef0).power(degree as i32));
+            }
+        }
+    }
+}
+
+/// The rows that kernel values are taken against: landmarks, or all training rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Anchors<T> {
+    pub(crate) rows: Array2<T>,
+    squared_norms: Vec<T>,
+}
+
+impl<T: Real> Anchors<T> {
+    pub(crate) fn new(rows: Array2<T>) -> Self {
+        let rows = rows.as_standard_layout().into_owned();
+        let squared_norms = rows
+            .rows()
+            .into_iter()
+            .map(|row| T::from_double(vector::sum_of_squares(contiguous_row(&row))))
+            .collect();
+        Anchors { rows, squared_norms }
+    }
+}
+
+fn contiguous<T>(array: &Array2<T>) -> &[T] {
+    array.as_slice().unwrap_or_else(|| unreachable!("anchors are made in standard layout"))
+}
+
+/// Blocks are allocated row-major by this crate; their rows are slices.
+pub(crate) fn contiguous_row<'a, T>(row: &'a ndarray::ArrayView1<'_, T>) -> &'a [T] {
+    row.as_slice().unwrap_or_else(|| unreachable!("blocks are row-major"))
+}
+
+/// As [`contiguous_row`], for writing.
+pub(crate) fn contiguous_row_mut<'a, T>(row: &'a mut ndarray::ArrayViewMut1<'_, T>) -> &'a mut [T] {
+    row.as_slice_mut().unwrap_or_else(|| unreachable!("blocks are row-major"))
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+
+    use super::*;
+
+    fn value(kernel: Kernel, a: [f64; 2], b: [f64; 2]) -> f64 {
+        let mut out = Array2::zeros((1, 1));
+        let anchors = Anchors::new(array![[b[0], b[1]]]);
+        kernel.block(array![[a[0], a[1]]].view(), &anchors, out.view_mut());
+        out[[0, 0]] + kernel.offset()
+    }
+
+    #[test]
+    fn each_kernel_equals_its_formula() {
+        let (a, b) = ([1.0, -2.0], [0.5, 3.0]);
+        let close = |x: f64, y: f64| assert!((x - y).abs() < 1e-15, "{x} {y}");
+        close(value(Kernel::Linear, a, b), -5.5);
+        close(value(Kernel::Gaussian { gamma: 0.1 }, a, b), (-0.1f64 * 25.25).exp());
+        close(value(Kernel::Laplacian { gamma: 0.1 }, a, b), (-0.1f64 * 5.5).exp());
+        close(value(Kernel::Polynomial { degree: 3, coef0: 1.0 }, a, b), -91.125);
+    }
+
+    #[test]
+    fn diagonal_is_the_kernel_of_a_row_with_itself() {
+        let a = [0.3, -0.7];
+        let squared_norm = 0.58;
+        for kernel in [
+            Kernel::Linear,
+            Kernel::Gaussian { gamma: 2.0 },
+            Kernel::Laplacian { gamma: 2.0 },
+            Kernel::Polynomial { degree: 2, coef0: 0.5 },
+        ] {
+            assert!((value(kernel, a, a) - kernel.diagonal(squared_norm)).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        for kernel in [
+            Kernel::Gaussian { gamma: 0.0 },
+            Kernel::Gaussian { gamma: f64::NAN },
+            Kernel::Laplacian { gamma: -1.0 },
+            Kernel::Polynomial { degree: 0, coef0: 1.0 },
+            Kernel::Polynomial { degree: 2, coef0: -1.0 },
+        ] {
+            assert!(kernel.check().is_err(), "{kernel:?}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Checkpoints: the moments so far and where the pass stands, so that a killed fit can go on.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::io::{TensorFile, TensorWriter, remove_if_exists};
+use crate::moments::Moments;
+use crate::{Error, HoldOut, Result};
+
+use super::fit::{Training, chain};
+use super::params::KpcaParams;
+
+const FORMAT_KEY: &str = "offspan.checkpoint";
+const VERSION: u32 = 1;
+
+/// Where and how often a fit saves its progress.
+#[derive(Debug, Clone)]
+pub struct Checkpointing {
+    /// The checkpoint file.
+    pub path: PathBuf,
+    /// Least time between two saves.
+    pub every: Duration,
+}
+
+/// What must be the same for a checkpoint to be continued.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct FitIdentity {
+    params: KpcaParams,
+    rows: usize,
+    width: usize,
+    hold_out: HoldOut,
+}
+
+impl FitIdentity {
+    pub(super) fn new(params: &KpcaParams, training: &Training<'_>) -> Self {
+        FitIdentity {
+            params: params.clone(),
+            rows: training.data.rows(),
+            width: training.data.width(),
+            hold_out: training.hold_out,
+        }
+    }
+}
+
+/// The state of a pass over the rows.
+pub(super) struct Progress {
+    pub(super) moments: Moments,
+    pub(super) next_row: usize,
+    /// Chained hash of the chunks done.
+    pub(super) fingerprint: u64,
+    /// First and last chunk done, with their hashes: enough to notice another file.
+    pub(super) seams: Vec<Seam>,
+    pub(super) clip: Option<f64>,
+    pub(super) landmark_rows: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Seam {
+    rows: Range<usize>,
+    hash: u64,
+}
+
+impl Progress {
+    pub(super) fn advance(&mut self, rows: Range<usize>, hash: u64) {
+        self.next_row = rows.end;
+        self.fingerprint = chain(self.fingerprint, &[hash]);
+        self.seams.truncate(1);
+        self.seams.push(Seam { rows, hash });
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    identity: FitIdentity,
+    count: u64,
+    next_row: usize,
+    fingerprint: u64,
+    seams: Vec<Seam>,
+    clip: Option<f64>,
+    landmark_rows: Vec<usize>,
+}
+
+impl Checkpointing {
+    /// The same settings for another file: `FILE.suffix`.
+    pub(super) fn with_suffix(&self, suffix: &str) -> Self {
+        let mut path = self.path.clone().into_os_string();
+        path.push(format!(".{suffix}"));
+        Checkpointing { path: path.into(), every: self.every }
+    }
+
+    /// Removes the file when the fit is done.
+    ///
+    /// # Errors
+    /// If it exists and cannot be removed.
+    pub fn remove(&self) -> Result<()> {
+        for suffix in super::ensemble::MEMBERS {
+            remove_if_exists(&self.with_suffix(suffix).path)?;
+        }
+        remove_if_exists(&self.path)
+    }
+
+    /// The saved state, if there is a file; an error if it belongs to another fit.
+    pub(super) fn load(&self, identity: &FitIdentity) -> Result<Option<Progress>> {
+        let path = &self.path;
+        if !path.exists() {
+            return Ok(None);
+        }
+        let file = TensorFile::open(path)?;
+        let header = file.metadata(FORMAT_KEY).ok_or_else(|| {
+            Error::malformed(path, "an offspan checkpoint", "it has no offspan.checkpoint header")
+        })?;
+        let header: Header = serde_json::from_str(header)
+            .map_err(|error| Error::malformed(path, "an offspan checkpoint", error))?;
+        if header.version != VERSION {
+            return Err(Error::Version {
+                path: path.clone(),
+                expected: "checkpoint version 1",
+                got: format!("version {}", header.version),
+            });
+        }
+        if let Some(reason) = difference(&header.identity, identity) {
+            return Err(Error::Checkpoint { path: path.clone(), reason });
+        }
+        let valid_rows = header.next_row <= identity.rows
+            && header.seams.iter().all(|seam| seam.rows.end <= identity.rows)
+            && header.landmark_rows.iter().all(|&row| row < identity.rows);
+        if !valid_rows {
+            return Err(Error::malformed(
+                path,
+                "an offspan checkpoint",
+                "its rows are out of range",
+            ));
+        }
+        Ok(Some(Progress {
+            moments: Moments::read_tensors(&file, header.count)?,
+            next_row: header.next_row,
+            fingerprint: header.fingerprint,
+            seams: header.seams,
+            clip: header.clip,
+            landmark_rows: header.landmark_rows,
+        }))
+    }
+
+    /// Compares the rows at the seams with those that the checkpoint saw.
+    pub(super) fn verify(
+        &self,
+        progress: &Progress,
+        hash_of: impl Fn(Range<usize>) -> Result<u64>,
+    ) -> Result<()> {
+        for seam in &progress.seams {
+            if hash_of(seam.rows.clone())? != seam.hash {
+                let reason = format!(
+                    "rows {} to {} are not those that it has seen",
+                    seam.rows.start,
+                    seam.rows.end.saturating_sub(1)
+                );
+                return Err(Error::Checkpoint { path: self.path.clone(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn saver<'a>(&'a self, identity: &'a FitIdentity) -> Saver<'a> {
+        Saver { settings: self, identity, last: Instant::now() }
+    }
+}
+
+fn difference(saved: &FitIdentity, now: &FitIdentity) -> Option<String> {
+    let json = |value: &KpcaParams| serde_json::json!(value).to_string();
+    if saved.params != now.params {
+        return Some(format!(
+            "it was made with other parameters: {} there, {} now",
+            json(&saved.params),
+            json(&now.params)
+        ));
+    }
+    if (saved.rows, saved.width) != (now.rows, now.width) {
+        return Some(format!(
+            "it was made for {} × {} features, these are {} × {}",
+            saved.rows, saved.width, now.rows, now.width
+        ));
+    }
+    (saved.hold_out != now.hold_out).then(|| "it held out other rows".to_owned())
+}
+
+/// Writes checkpoints while a pass runs.
+pub(super) struct Saver<'a> {
+    settings: &'a Checkpointing,
+    identity: &'a FitIdentity,
+    last: Instant,
+}
+
+impl Saver<'_> {
+    pub(super) fn save_if_due(&mut self, progress: &Progress) -> Result<()> {
+        if self.last.elapsed() < self.settings.every {
+            return Ok(());
+        }
+        self.save(progress)
+    }
+
+    pub(super) fn save(&mut self, progress: &Progress) -> Result<()> {
+        let header = Header {
+            version: VERSION,
+            identity: self.identity.clone(),
+            count: progress.moments.count(),
+            next_row: progress.next_row,
+            fingerprint: progress.fingerprint,
+            seams: progress.seams.clone(),
+            clip: progress.clip,
+            landmark_rows: progress.landmark_rows.clone(),
+        };
+        let mut writer = TensorWriter::default();
+        progress.moments.write_tensors(&mut writer);
+        writer.write(&self.settings.path, FORMAT_KEY, serde_json::json!(header).to_string())?;
+        self.last = Instant::now();
+        Ok(())
+    }
+
+    /// Saves what there is and says where.
+    pub(super) fn interrupted(&self, progress: &Progress) -> Error {
+        let path: &Path = &self.settings.path;
+        let mut saver = Saver { last: self.last, ..*self };
+        match saver.save(progress) {
+            Ok(()) => Error::Interrupted {
+                hint: format!(
+                    "; progress up to row {} is in {}, run the same command to go on",
+                    progress.next_row,
+                    path.display()
+                ),
+            },
+            Err(error) => error,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Kernel PCA: parameters → checked parameters → fitted detector.
+//!
+//! A row is preprocessed (ReAct, cosine map), mapped by Φ, and scored by how much of Φ − μ lies
+//! outside the principal subspace of the training rows.
+
+mod checkpoint;
+mod ensemble;
+mod exact;
+mod fit;
+mod model;
+mod params;
+mod plan;
+
+pub use checkpoint::Checkpointing;
+pub use ensemble::EnsembleParams;
+pub(crate) use ensemble::{Ensemble, EnsembleSummary};
+pub(crate) use fit::{Fitted, Training, fit};
+pub(crate) use model::KpcaModel;
+pub use model::KpcaSummary;
+pub use params::{
+    Clip, ExactForm, FourierParts, Fusion, KpcaParams, MapParams, Residual, ValidKpca,
+};

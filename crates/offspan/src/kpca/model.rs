@@ -1,0 +1,268 @@
+//! A fitted kernel PCA scorer, in either precision.
+
+use ndarray::{Array1, Array2};
+use serde::{Deserialize, Serialize};
+
+use crate::energy::EnergySource;
+use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
+use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
+use crate::preprocess::Preprocess;
+use crate::{Error, Kernel, Precision, Real, Result};
+
+use super::params::{Fusion, KpcaParams, MapParams};
+use super::plan::{Form, Plan};
+
+/// A compiled plan in the precision it was fitted in.
+#[derive(Debug, Clone)]
+pub(super) enum AnyPlan {
+    F32(Plan<f32>),
+    F64(Plan<f64>),
+}
+
+/// What the fit found, for reports and files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KpcaSummary {
+    /// ReAct's c, if clipping was asked for.
+    pub clip: Option<f64>,
+    /// Dimensions of Φ.
+    pub dimensions: usize,
+    /// Directions kept, q.
+    pub components: usize,
+    /// Share of the variance that they hold.
+    pub explained_variance: f64,
+    /// Nyström: what happened to the eigenvalues of the landmark kernel.
+    pub rank: Option<RankReport>,
+    form: FormName,
+    /// ‖μ‖² of the complete form.
+    constant: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FormName {
+    Projected,
+    Remainder,
+    Complete,
+}
+
+/// A fitted kernel PCA scorer.
+#[derive(Debug, Clone)]
+pub(crate) struct KpcaModel {
+    pub(super) params: KpcaParams,
+    pub(super) summary: KpcaSummary,
+    pub(super) eigenvalues: Array1<f64>,
+    pub(super) plan: AnyPlan,
+    pub(super) head: Option<Head>,
+}
+
+impl AnyPlan {
+    fn form(&self) -> (FormName, f64) {
+        fn of<T>(form: &Form<T>) -> (FormName, f64) {
+            match form {
+                Form::Projected => (FormName::Projected, 0.0),
+                Form::Remainder => (FormName::Remainder, 0.0),
+                Form::Complete { constant, .. } => (FormName::Complete, *constant),
+            }
+        }
+        match self {
+            AnyPlan::F32(plan) => of(&plan.form),
+            AnyPlan::F64(plan) => of(&plan.form),
+        }
+    }
+}
+
+impl KpcaModel {
+    pub(super) fn new(
+        params: KpcaParams,
+        plan: AnyPlan,
+        eigenvalues: Vec<f64>,
+        found: Found,
+        head: Option<&Head>,
+    ) -> Self {
+        let (form, constant) = plan.form();
+        let summary = KpcaSummary {
+            clip: found.clip,
+            dimensions: eigenvalues.len(),
+            components: found.components,
+            explained_variance: found.explained_variance,
+            rank: found.rank,
+            form,
+            constant,
+        };
+        // The last layer travels with the detector only where a score cannot do without.
+        let head = params.fusion.and(head).cloned();
+        KpcaModel { params, summary, eigenvalues: eigenvalues.into(), plan, head }
+    }
+
+    pub(crate) fn summary(&self) -> &KpcaSummary {
+        &self.summary
+    }
+
+    pub(crate) fn eigenvalues(&self) -> &Array1<f64> {
+        &self.eigenvalues
+    }
+
+    /// Fails unless everything that scoring needs is there.
+    pub(crate) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        if let Some(fusion) = self.params.fusion {
+            self.energies(data, fusion)?;
+        }
+        Ok(())
+    }
+
+    fn energies<'a>(&'a self, data: &'a Dataset<'_>, _: Fusion) -> Result<EnergySource<'a>> {
+        EnergySource::of(
+            data,
+            self.head.as_ref(),
+            self.summary.clip,
+            "fusion with the energy score",
+        )
+    }
+
+    /// Scores of rows from `start` on, on the calling thread.
+    pub(crate) fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        match &self.plan {
+            AnyPlan::F32(plan) => residuals(plan, data, start, out)?,
+            AnyPlan::F64(plan) => residuals(plan, data, start, out)?,
+        }
+        match self.params.fusion {
+            None => out.iter_mut().for_each(|e| *e = -*e),
+            Some(fusion) => {
+                let mut energies = vec![0.0; out.len()];
+                self.energies(data, fusion)?.read(start, &mut energies)?;
+                for (e, energy) in out.iter_mut().zip(energies) {
+                    *e = if e.is_finite() { fusion.score(*e, energy) } else { f64::NEG_INFINITY };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array1(format!("{prefix}eigenvalues"), &self.eigenvalues);
+        if let Some(head) = &self.head {
+            head.write(prefix, writer);
+        }
+        match &self.plan {
+            AnyPlan::F32(plan) => write_plan(plan, prefix, writer),
+            AnyPlan::F64(plan) => write_plan(plan, prefix, writer),
+        }
+    }
+
+    pub(crate) fn read(
+        file: &TensorFile,
+        prefix: &str,
+        params: KpcaParams,
+        summary: KpcaSummary,
+        width: usize,
+    ) -> Result<Self> {
+        let plan = match params.precision {
+            Precision::F32 => AnyPlan::F32(read_plan(file, prefix, &params, &summary, width)?),
+            Precision::F64 => AnyPlan::F64(read_plan(file, prefix, &params, &summary, width)?),
+        };
+        let head = Head::read_optional(file, prefix, width)?;
+        let eigenvalues = file.array1(&format!("{prefix}eigenvalues"))?;
+        if eigenvalues.len() != summary.dimensions || summary.components > summary.dimensions {
+            return Err(Error::shape(
+                format!("`{prefix}eigenvalues` of the detector"),
+                format!("[{}] with {} components", summary.dimensions, summary.components),
+                format!("[{}]", eigenvalues.len()),
+            ));
+        }
+        Ok(KpcaModel { params, summary, eigenvalues, plan, head })
+    }
+}
+
+/// What a fit hands to [`KpcaModel::new`].
+pub(super) struct Found {
+    pub(super) clip: Option<f64>,
+    pub(super) components: usize,
+    pub(super) explained_variance: f64,
+    pub(super) rank: Option<RankReport>,
+}
+
+fn residuals<T: Real>(
+    plan: &Plan<T>,
+    data: &Dataset<'_>,
+    start: usize,
+    out: &mut [f64],
+) -> Result<()> {
+    let mut rows = Array2::from_elem((out.len(), data.width()), T::default());
+    read_finite(&*data.features, start, rows.view_mut())?;
+    plan.residuals(&mut rows, out);
+    Ok(())
+}
+
+fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorWriter<'a>) {
+    writer.array1(format!("{prefix}centre"), &plan.centre);
+    writer.array2(format!("{prefix}projection"), &plan.projection);
+    writer.array1(format!("{prefix}bias"), &plan.bias);
+    if let Form::Complete { weight, .. } = &plan.form {
+        writer.array1(format!("{prefix}weight"), weight);
+    }
+    match &plan.raw {
+        RawMap::Kernel(map) => writer.array2(format!("{prefix}landmarks"), map.rows()),
+        RawMap::Fourier(map) => {
+            if let Some((frequencies, phases)) = map.given_parts() {
+                writer.array2(format!("{prefix}frequencies"), frequencies);
+                writer.array1(format!("{prefix}phases"), phases);
+            }
+        }
+        RawMap::Identity { .. } | RawMap::TensorSketch(_) => {}
+    }
+}
+
+fn read_plan<T: Real>(
+    file: &TensorFile,
+    prefix: &str,
+    params: &KpcaParams,
+    summary: &KpcaSummary,
+    width: usize,
+) -> Result<Plan<T>> {
+    let name = |tensor: &str| format!("{prefix}{tensor}");
+    let kernel = params.kernel;
+    let raw = match &params.map {
+        MapParams::Identity => RawMap::Identity { width },
+        MapParams::Fourier { .. } if file.has(&name("frequencies")) => {
+            let frequencies = file.array2(&name("frequencies"))?;
+            RawMap::Fourier(Fourier::from_parts(frequencies, file.array1(&name("phases"))?)?)
+        }
+        MapParams::Fourier { features, draw, .. } => {
+            RawMap::Fourier(Fourier::seeded(kernel, *draw, width, *features, params.seed)?)
+        }
+        MapParams::TensorSketch { features } => {
+            RawMap::TensorSketch(TensorSketch::seeded(kernel, width, *features, params.seed)?)
+        }
+        // See `map::nystrom`: with the linear kernel the map acts on the row itself.
+        MapParams::Nystrom { .. } if kernel == Kernel::Linear => RawMap::Identity { width },
+        MapParams::Nystrom { .. } | MapParams::Exact { .. } => {
+            RawMap::Kernel(KernelVector::new(kernel, file.array2(&name("landmarks"))?))
+        }
+    };
+    let centre: Array1<T> = file.array1(&name("centre"))?;
+    let projection: Array2<T> = file.array2(&name("projection"))?;
+    let bias = file.array1(&name("bias"))?;
+    let coordinates = raw.output();
+    let expect = |what: &str, expected: Vec<usize>, got: &[usize]| {
+        if expected == got {
+            return Ok(());
+        }
+        let what = format!("`{prefix}{what}` of the detector");
+        Err(Error::shape(what, format!("{expected:?}"), format!("{got:?}")))
+    };
+    expect("landmarks", vec![coordinates, width], &[coordinates, raw.input()])?;
+    expect("centre", vec![coordinates], centre.shape())?;
+    expect("projection", vec![projection.nrows(), coordinates], projection.shape())?;
+    expect("bias", vec![projection.nrows()], bias.shape())?;
+    let form = match summary.form {
+        FormName::Projected => Form::Projected,
+        FormName::Remainder => Form::Remainder,
+        FormName::Complete => {
+            let weight: Array1<T> = file.array1(&name("weight"))?;
+            expect("weight", vec![coordinates], weight.shape())?;
+            Form::Complete { kernel, constant: summary.constant, weight }
+        }
+    };
+    let preprocess = Preprocess { clip: summary.clip, cosine: params.cosine };
+    Ok(Plan { preprocess, raw, centre, projection, bias, form })
+}

@@ -1,0 +1,142 @@
+//! A fitted detector compiled to the least arithmetic per row.
+//!
+//! With v the raw coordinates of a row, v̄ their training mean and d = v − v̄, every residual is one
+//! of three forms, each with a single matrix P into which whitening and directions are folded:
+//!
+//! | form | e² | used for |
+//! |---|---|---|
+//! | projected | ‖P d‖² with P = U_pᵀA | plain residual |
+//! | remainder | ‖d‖² − ‖P d‖² with P = U_qᵀ | plain residual where A = I and q is the smaller side |
+//! | complete | k(z,z) − ‖μ‖² − 2 wᵀd − ‖P d‖² with P = U_qᵀA, w = Aᵀμ | complete residual, exact kernel PCA |
+//!
+//! The last one is k(z,z) − ‖Φ‖² + ‖U_pᵀ(Φ − μ)‖² expanded around μ: all its terms are of the size
+//! of the variance, so a kernel whose values are all close to 1 loses no digits.
+
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+
+use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::linalg;
+use crate::map::{FeatureMap, RawMap};
+use crate::moments::Moments;
+use crate::preprocess::Preprocess;
+use crate::subspace::{Subspace, explained};
+use crate::{Kernel, Real, vector};
+
+use super::params::{KpcaParams, Residual};
+
+/// Below this share of unexplained variance ‖d‖² − ‖P d‖² would cancel too many `f32` digits.
+const SMALLEST_REMAINDER: f64 = 1e-2;
+
+/// How e² follows from P d.
+#[derive(Debug, Clone)]
+pub(super) enum Form<T> {
+    Projected,
+    Remainder,
+    Complete { kernel: Kernel, constant: f64, weight: Array1<T> },
+}
+
+/// Everything that scoring a row needs.
+#[derive(Debug, Clone)]
+pub(super) struct Plan<T> {
+    pub(super) preprocess: Preprocess,
+    pub(super) raw: RawMap<T>,
+    /// v̄, rounded to `T`.
+    pub(super) centre: Array1<T>,
+    /// P
+    pub(super) projection: Array2<T>,
+    /// P·(rounded v̄ − v̄): what the rounding of the centre would do to P d.
+    pub(super) bias: Array1<f64>,
+    pub(super) form: Form<T>,
+}
+
+impl<T: Real> Plan<T> {
+    /// Folds map, moments and subspace together.
+    pub(super) fn compile(
+        preprocess: Preprocess,
+        params: &KpcaParams,
+        map: FeatureMap<T>,
+        moments: &Moments,
+        subspace: &Subspace,
+    ) -> Self {
+        let (kept, dimensions) = (subspace.kept, subspace.eigenvalues.len());
+        let fold = |directions: ArrayView2<'_, f64>| match &map.whitening {
+            Some(a) => linalg::product(directions, a.view()),
+            None => directions.to_owned(),
+        };
+        let kept_directions = || subspace.directions.slice(s![..kept, ..]);
+        let (projection, form) = match params.residual {
+            Residual::Complete => {
+                let mean = &subspace.mean;
+                let weight = match &map.whitening {
+                    Some(a) => a.t().dot(mean),
+                    None => mean.clone(),
+                };
+                let constant = mean.dot(mean);
+                let weight = weight.mapv(T::from_double);
+                let kernel = params.kernel;
+                (fold(kept_directions()), Form::Complete { kernel, constant, weight })
+            }
+            Residual::Plain => {
+                let unexplained = 1.0 - explained(&subspace.eigenvalues, kept);
+                let remainder = map.is_isometric()
+                    && kept < dimensions - kept
+                    && unexplained >= SMALLEST_REMAINDER;
+                if remainder {
+                    (fold(kept_directions()), Form::Remainder)
+                } else {
+                    (fold(subspace.directions.slice(s![kept.., ..])), Form::Projected)
+                }
+            }
+        };
+        Self::new(preprocess, map.raw, moments.mean(), &projection, form)
+    }
+
+    pub(super) fn new(
+        preprocess: Preprocess,
+        raw: RawMap<T>,
+        centre: &Array1<f64>,
+        projection: &Array2<f64>,
+        form: Form<T>,
+    ) -> Self {
+        let rounded = centre.mapv(T::from_double);
+        let bias = projection.dot(&(rounded.mapv(Real::to_double) - centre));
+        let projection = projection.mapv(T::from_double).as_standard_layout().into_owned();
+        Plan { preprocess, raw, centre: rounded, projection, bias, form }
+    }
+
+    /// Residuals e of unprocessed rows, on the calling thread. `rows` is used as working memory.
+    /// A row without direction gets an infinite residual.
+    pub(super) fn residuals(&self, rows: &mut Array2<T>, out: &mut [f64]) {
+        let zero_rows = self.preprocess.apply(rows.view_mut());
+        let n = rows.nrows();
+        let mut coordinates = Array2::from_elem((n, self.raw.output()), T::default());
+        self.raw.apply(rows.view(), coordinates.view_mut());
+        let centre = self.centre.as_slice().unwrap_or_default();
+        for mut row in coordinates.rows_mut() {
+            vector::subtract(contiguous_row_mut(&mut row), centre);
+        }
+        let mut projected = Array2::from_elem((n, self.projection.nrows()), T::default());
+        T::matmul(projected.view_mut(), false, coordinates.view(), self.projection.t());
+        for (i, (out, t)) in out.iter_mut().zip(projected.rows()).enumerate() {
+            let t = contiguous_row(&t);
+            let inside: f64 =
+                t.iter().zip(&self.bias).map(|(t, bias)| (t.to_double() + bias).powi(2)).sum();
+            let d = coordinates.index_axis(Axis(0), i);
+            let d = contiguous_row(&d);
+            let squared = match &self.form {
+                Form::Projected => inside,
+                Form::Remainder => vector::sum_of_squares(d) - inside,
+                Form::Complete { kernel, constant, weight } => {
+                    let x = rows.index_axis(Axis(0), i);
+                    let norm = vector::sum_of_squares(contiguous_row(&x));
+                    let along = vector::dot(weight.as_slice().unwrap_or_default(), d);
+                    kernel.diagonal(norm) - constant - 2.0 * along - inside
+                }
+            };
+            *out = squared.max(0.0).sqrt();
+        }
+        for row in zero_rows {
+            out[row] = f64::INFINITY;
+        }
+    }
+}

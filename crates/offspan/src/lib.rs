@@ -1,0 +1,79 @@
+//! Out-of-distribution detection by kernel PCA.
+//!
+//! A trained network gives features for its own data; they fill a subspace. offspan learns that
+//! subspace, in the feature space of a kernel, and tells for every new sample how far it lies off
+//! that span.
+//!
+//! ```
+//! use ndarray::Array2;
+//! use offspan::io::Dataset;
+//! use offspan::{Detector, FitOptions, KpcaParams, MethodSpec};
+//!
+//! # fn main() -> offspan::Result<()> {
+//! let train = Array2::from_shape_fn((500, 16), |(i, j)| ((i * 7 + j * j) % 13) as f32 + 1.0);
+//! let spec = MethodSpec::Kpca(KpcaParams::nystrom_uniform(64));
+//! let data = Dataset::new("train", train.view());
+//! let detector = Detector::fit(&spec, &data, None, &FitOptions::default())?;
+//! let scores = detector.score(train.view(), None)?;
+//! let threshold = detector.threshold().expect("500 rows are enough for one");
+//! let kept = scores.iter().filter(|&&score| threshold.accepts(score)).count();
+//! assert!(kept > 400);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way of the data, one direction only:
+//!
+//! | step | module |
+//! |---|---|
+//! | rows from files or memory, in chunks | [`io`] |
+//! | clipping and the cosine map | [`Preprocess`] |
+//! | feature maps Φ: random features, landmarks | [`map`] |
+//! | count, mean and scatter, mergeable | [`Moments`] |
+//! | eigenvectors, q, compiled scoring | [`KpcaParams`], [`Detector`] |
+//! | thresholds and metrics | [`Threshold`], [`metrics`] |
+//!
+//! Scores have one direction everywhere: higher is more in-distribution. The same seed gives the
+//! same detector, bit for bit, whatever the number of threads.
+
+mod calibrate;
+mod detector;
+mod energy;
+mod error;
+mod holdout;
+pub mod io;
+mod kernel;
+mod kpca;
+mod landmarks;
+mod linalg;
+pub mod map;
+mod methods;
+pub mod metrics;
+mod moments;
+mod observer;
+mod preprocess;
+mod quantile;
+mod random;
+mod real;
+mod subspace;
+mod synthetic;
+mod vector;
+
+pub use calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
+pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
+pub use energy::energy;
+pub use error::{Error, Result};
+pub use holdout::HoldOut;
+pub use kernel::Kernel;
+pub use kpca::{
+    Checkpointing, Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary,
+    MapParams, Residual, ValidKpca,
+};
+pub use landmarks::Sampling;
+pub use methods::{CATALOGUE, MethodInfo, MethodSpec, Parameter};
+pub use moments::Moments;
+pub use observer::{Observer, Silent};
+pub use preprocess::Preprocess;
+pub use real::{Precision, Real};
+pub use subspace::Components;
+pub use synthetic::SyntheticFeatures;

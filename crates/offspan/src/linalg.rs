@@ -1,0 +1,198 @@
+//! Dense linear algebra; the only module that names faer.
+//!
+//! Everything here gives the same bits whatever the number of threads: products run on one thread
+//! over blocks whose sizes depend on the shapes alone, and the eigensolver splits its work into a
+//! fixed number of parts.
+
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::{evd, matmul, qr};
+use faer::traits::ComplexField;
+use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use rayon::prelude::*;
+
+use crate::{Error, Result};
+
+/// Parts that faer's own parallel loops split into. The split decides the order of rounding, so
+/// it is a constant and not the number of threads.
+const PARTS: usize = 4;
+
+/// Rows of the result that one task computes in [`product`].
+const ROWS_PER_TASK: usize = 128;
+
+#[allow(unsafe_code)]
+fn view<T>(a: ArrayView2<'_, T>) -> MatRef<'_, T> {
+    let (rows, columns) = a.dim();
+    let strides = a.strides();
+    // SAFETY: pointer, shape and strides come from a live ndarray view with the same lifetime.
+    unsafe { MatRef::from_raw_parts(a.as_ptr(), rows, columns, strides[0], strides[1]) }
+}
+
+#[allow(unsafe_code)]
+fn view_mut<T>(mut a: ArrayViewMut2<'_, T>) -> MatMut<'_, T> {
+    let (rows, columns) = a.dim();
+    let (row_stride, column_stride) = (a.strides()[0], a.strides()[1]);
+    // SAFETY: as in `view`; the view is exclusive and consumed here.
+    unsafe { MatMut::from_raw_parts_mut(a.as_mut_ptr(), rows, columns, row_stride, column_stride) }
+}
+
+/// `c = a·b`, or `c += a·b` with `accumulate`, on the calling thread.
+///
+/// # Panics
+/// If the shapes do not fit.
+pub(crate) fn matmul<T: ComplexField>(
+    c: ArrayViewMut2<'_, T>,
+    accumulate: bool,
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) {
+    assert_eq!((a.nrows(), a.ncols(), b.ncols()), (c.nrows(), b.nrows(), c.ncols()));
+    let beta = if accumulate { Accum::Add } else { Accum::Replace };
+    matmul::matmul(view_mut(c), beta, view(a), view(b), T::one_impl(), Par::Seq);
+}
+
+/// `a·b` in `f64`, in parallel over fixed blocks of rows.
+pub(crate) fn product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>) -> Array2<f64> {
+    let mut c = Array2::zeros((a.nrows(), b.ncols()));
+    c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
+        .into_par_iter()
+        .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
+        .for_each(|(c, a)| matmul(c, false, a, b));
+    c
+}
+
+/// Eigenvalues, largest first, and eigenvectors of a symmetric matrix.
+pub(crate) struct SymmetricEigen {
+    /// Eigenvalues in descending order.
+    pub values: Vec<f64>,
+    /// Row i is the unit eigenvector of value i.
+    pub vectors: Array2<f64>,
+}
+
+/// Decomposes a symmetric matrix of which the lower triangle is read.
+pub(crate) fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
+    let n = a.nrows();
+    debug_assert_eq!(n, a.ncols());
+    let mut values = faer::diag::Diag::<f64>::zeros(n);
+    let mut vectors = Array2::<f64>::zeros((n, n));
+    let par = Par::rayon(PARTS);
+    let params = Default::default();
+    let need = evd::self_adjoint_evd_scratch::<f64>(n, evd::ComputeEigenvectors::Yes, par, params);
+    // faer writes eigenvectors as columns; the transposed view makes them rows of ours.
+    evd::self_adjoint_evd(
+        view(a),
+        values.as_mut(),
+        Some(view_mut(vectors.view_mut().reversed_axes())),
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    )
+    .map_err(|_| Error::Decomposition { what: "the symmetric eigensolver", size: n })?;
+    vectors.invert_axis(Axis(0));
+    let values = values.column_vector().iter().rev().copied().collect();
+    Ok(SymmetricEigen { values, vectors })
+}
+
+/// The orthogonal factor of a square matrix with the signs that make R's diagonal positive, so
+/// that a Gaussian matrix gives a uniformly distributed (Haar) rotation. Row i of the result is
+/// orthonormal to the others.
+pub(crate) fn haar_rotation(gaussian: ArrayView2<'_, f64>) -> Array2<f64> {
+    let n = gaussian.nrows();
+    let par = Par::rayon(PARTS);
+    let block = qr::no_pivoting::factor::recommended_block_size::<f64>(n, n);
+    let mut factor = view(gaussian).to_owned();
+    let mut householder = Mat::<f64>::zeros(block, n);
+    let params = Default::default();
+    let need = qr::no_pivoting::factor::qr_in_place_scratch::<f64>(n, n, block, par, params);
+    qr::no_pivoting::factor::qr_in_place(
+        factor.as_mut(),
+        householder.as_mut(),
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    );
+    let mut q = Array2::<f64>::eye(n);
+    let apply =
+        faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<
+            f64,
+        >(n, block, n);
+    faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        factor.as_ref(),
+        householder.as_ref(),
+        Conj::No,
+        view_mut(q.view_mut()),
+        par,
+        MemStack::new(&mut MemBuffer::new(apply)),
+    );
+    for j in 0..n {
+        if factor[(j, j)] < 0.0 {
+            q.slice_mut(s![.., j]).mapv_inplace(|x| -x);
+        }
+    }
+    q
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(rows: usize, columns: usize) -> Array2<f64> {
+        Array2::from_shape_fn((rows, columns), |(i, j)| {
+            ((i * 7 + j * 13 + i * j) % 23) as f64 / 23.0 - 0.4
+        })
+    }
+
+    #[test]
+    fn product_equals_the_definition_on_odd_sizes() {
+        for (n, k, m) in [(1, 1, 1), (3, 5, 7), (130, 17, 129), (257, 33, 64)] {
+            let (a, b) = (wave(n, k), wave(k, m));
+            let worst = (&product(a.view(), b.view()) - &a.dot(&b))
+                .iter()
+                .fold(0.0f64, |w, x| w.max(x.abs()));
+            assert!(worst <= 1e-14 * k as f64, "{worst}");
+        }
+    }
+
+    #[test]
+    fn eigen_of_zeros_identity_and_a_gram_matrix() {
+        for n in [1, 2, 33, 100] {
+            let zero = symmetric_eigen(Array2::zeros((n, n)).view()).unwrap();
+            assert!(zero.values.iter().all(|&x| x == 0.0));
+            let one = symmetric_eigen(Array2::eye(n).view()).unwrap();
+            assert!(one.values.iter().all(|&x| (x - 1.0).abs() < 1e-13));
+
+            let x = wave(n, 5);
+            let gram = x.dot(&x.t());
+            let eigen = symmetric_eigen(gram.view()).unwrap();
+            assert!(eigen.values.windows(2).all(|w| w[0] >= w[1]));
+            let scaled = &eigen.vectors.t() * &ndarray::Array1::from(eigen.values.clone());
+            let worst =
+                (&scaled.dot(&eigen.vectors) - &gram).iter().fold(0.0f64, |w, x| w.max(x.abs()));
+            assert!(worst <= f64::EPSILON * 50.0 * n as f64, "n {n}: {worst}");
+        }
+    }
+
+    #[test]
+    fn eigenvectors_do_not_depend_on_the_number_of_threads() {
+        let x = wave(300, 200);
+        let gram = x.dot(&x.t());
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| symmetric_eigen(gram.view()).unwrap().vectors)
+        };
+        assert_eq!(with(1), with(2));
+        assert_eq!(with(1), with(3));
+    }
+
+    #[test]
+    fn rotation_has_orthonormal_rows_and_positive_r() {
+        let a = wave(40, 40) + Array2::<f64>::eye(40);
+        let q = haar_rotation(a.view());
+        let worst =
+            (&q.dot(&q.t()) - &Array2::<f64>::eye(40)).iter().fold(0.0f64, |w, x| w.max(x.abs()));
+        assert!(worst < 1e-13, "{worst}");
+        let r = q.t().dot(&a);
+        assert!((0..40).all(|i| r[[i, i]] > 0.0));
+        assert!((1..40).all(|i| r[[i, 0]].abs() < 1e-13));
+    }
+}

@@ -1,0 +1,154 @@
+//! Loops over slices, compiled for several instruction sets and chosen at run time.
+//!
+//! Sums run over a fixed number of lanes, so that the order of additions, and with it the result,
+//! does not depend on the instruction set.
+
+use crate::Real;
+
+const LANES: usize = 16;
+
+/// Runs a closure compiled for the best instructions that this processor has.
+#[inline]
+pub(crate) fn dispatch<R>(work: impl FnOnce() -> R) -> R {
+    pulp::Arch::new().dispatch(work)
+}
+
+#[inline(always)]
+fn fold_lanes<T: Real, A: Real>(a: &[T], b: &[T], mut term: impl FnMut(T, T) -> A) -> A {
+    let mut lanes = [A::default(); LANES];
+    let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let (a_rest, b_rest) = (a_blocks.remainder(), b_blocks.remainder());
+    for (x, y) in a_blocks.zip(b_blocks) {
+        for lane in 0..LANES {
+            lanes[lane] += term(x[lane], y[lane]);
+        }
+    }
+    for (lane, (&x, &y)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *lane += term(x, y);
+    }
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] = lanes[lane] + lanes[lane + width];
+        }
+    }
+    lanes[0]
+}
+
+/// Σ x² in double precision.
+pub(crate) fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
+    dispatch(
+        #[inline(always)]
+        || fold_lanes(x, x, |x, _| x.to_double() * x.to_double()),
+    )
+}
+
+/// Σ a·b in double precision.
+pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
+    dispatch(
+        #[inline(always)]
+        || fold_lanes(a, b, |a, b| a.to_double() * b.to_double()),
+    )
+}
+
+/// Σ |a − b| against each row of `rows` (row-major, as wide as `a`).
+pub(crate) fn manhattan_distances<T: Real>(a: &[T], rows: &[T], out: &mut [T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for (o, b) in out.iter_mut().zip(rows.chunks_exact(a.len())) {
+                *o = fold_lanes(a, b, |a, b| (a - b).magnitude());
+            }
+        },
+    );
+}
+
+/// Multiplies by a factor in double precision.
+pub(crate) fn scale<T: Real>(x: &mut [T], factor: f64) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for x in x {
+                *x = T::from_double(x.to_double() * factor);
+            }
+        },
+    );
+}
+
+/// x ← x − y.
+pub(crate) fn subtract<T: Real>(x: &mut [T], y: &[T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for (x, &y) in x.iter_mut().zip(y) {
+                *x -= y;
+            }
+        },
+    );
+}
+
+/// In-place Walsh–Hadamard transform without scaling; the length is a power of two.
+pub(crate) fn walsh_hadamard<T: Real>(x: &mut [T]) {
+    debug_assert!(x.len().is_power_of_two());
+    dispatch(
+        #[inline(always)]
+        || {
+            let mut half = 1;
+            while half < x.len() {
+                for pair in x.chunks_exact_mut(2 * half) {
+                    let (left, right) = pair.split_at_mut(half);
+                    for (a, b) in left.iter_mut().zip(right) {
+                        (*a, *b) = (*a + *b, *a - *b);
+                    }
+                }
+                half *= 2;
+            }
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_equal_the_definition_for_every_remainder() {
+        for n in 0..70 {
+            let a: Vec<f64> = (0..n).map(|i| f64::from(i) * 0.5 - 3.0).collect();
+            let b: Vec<f64> = (0..n).map(|i| 2.0 - f64::from(i)).collect();
+            assert_eq!(sum_of_squares(&a), a.iter().map(|x| x * x).sum::<f64>());
+            assert_eq!(dot(&a, &b), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn manhattan_distance_equals_the_definition() {
+        let a: Vec<f64> = (0..19).map(f64::from).collect();
+        let rows: Vec<f64> = (0..38).map(|i| f64::from(i) * 1.5 - 20.0).collect();
+        let mut out = [0.0; 2];
+        manhattan_distances(&a, &rows, &mut out);
+        for (o, row) in out.iter().zip(rows.chunks(19)) {
+            assert_eq!(*o, a.iter().zip(row).map(|(x, y)| (x - y).abs()).sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn walsh_hadamard_twice_multiplies_by_the_length() {
+        for length in [1, 2, 8, 64, 256] {
+            let original: Vec<f64> = (0..length).map(|i| f64::from(i % 7) - 2.0).collect();
+            let mut x = original.clone();
+            walsh_hadamard(&mut x);
+            if length == 8 {
+                let second: f64 = original
+                    .iter()
+                    .zip([1., -1., 1., -1., 1., -1., 1., -1.])
+                    .map(|(x, s)| x * s)
+                    .sum();
+                assert_eq!(x[1], second);
+            }
+            walsh_hadamard(&mut x);
+            assert!(x.iter().zip(&original).all(|(x, o)| *x == o * f64::from(length)));
+        }
+    }
+}
