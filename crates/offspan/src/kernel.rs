@@ -1,6 +1,6 @@
 //! Kernels, and blocks of kernel values against a set of rows.
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Real, Result, vector};
@@ -101,52 +101,88 @@ impl Kernel {
             }
             return;
         }
+        if let Kernel::Gaussian { gamma } = *self {
+            return anchors.gaussian(x, out, T::from_double(-gamma));
+        }
         T::matmul(out.view_mut(), false, x, anchors.rows.t());
-        match *self {
-            Kernel::Linear | Kernel::Laplacian { .. } => {}
-            Kernel::Gaussian { gamma } => {
-                let gamma = T::from_double(-gamma);
-                let two = T::from_double(2.0);
-                for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
-                    let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));
-                    for (o, &anchor_norm) in
-                        contiguous_row_mut(&mut out).iter_mut().zip(&anchors.squared_norms)
-                    {
-                        let squared_distance = norm + anchor_norm - two * *o;
-                        // Rounding can make the distance of a row to itself negative.
-                        let clamped = if squared_distance > T::default() {
-                            squared_distance
-                        } else {
-                            T::default()
-                        };
-                        *o = (gamma * clamped).exp_minus_one();
-                    }
-                }
-            }
-            Kernel::Polynomial { degree, coef0 } => {
-                let coef0 = T::from_double(coef0);
-                out.mapv_inplace(|dot| (dot + coef0).power(degree as i32));
-            }
+        if let Kernel::Polynomial { degree, coef0 } = *self {
+            let coef0 = T::from_double(coef0);
+            out.mapv_inplace(|dot| (dot + coef0).power(degree as i32));
         }
     }
 }
 
 /// The rows that kernel values are taken against: landmarks, or all training rows.
+///
+/// The gaussian kernel depends on differences only, so its anchors and rows are taken relative to
+/// an origin in their midst: features of one network lie close together, and ‖a‖² + ‖b‖² − 2aᵀb
+/// would cancel most of the digits that tell them apart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Anchors<T> {
-    pub(crate) rows: Array2<T>,
+    /// Relative to `origin`, if there is one.
+    rows: Array2<T>,
+    origin: Option<Array1<T>>,
     squared_norms: Vec<T>,
 }
 
 impl<T: Real> Anchors<T> {
-    pub(crate) fn new(rows: Array2<T>) -> Self {
+    /// Anchors for a kernel, with an origin if it can use one.
+    pub(crate) fn new(kernel: Kernel, rows: Array2<T>) -> Self {
+        if !matches!(kernel, Kernel::Gaussian { .. }) {
+            return Self::from_parts(rows, None);
+        }
+        let count = rows.nrows().max(1) as f64;
+        let origin = rows
+            .columns()
+            .into_iter()
+            .map(|column| T::from_double(column.iter().map(|x| x.to_double()).sum::<f64>() / count))
+            .collect::<Array1<T>>();
+        Self::from_parts(rows - &origin, Some(origin))
+    }
+
+    /// Anchors as [`Anchors::parts`] gave them.
+    pub(crate) fn from_parts(rows: Array2<T>, origin: Option<Array1<T>>) -> Self {
         let rows = rows.as_standard_layout().into_owned();
         let squared_norms = rows
             .rows()
             .into_iter()
             .map(|row| T::from_double(vector::sum_of_squares(contiguous_row(&row))))
             .collect();
-        Anchors { rows, squared_norms }
+        Anchors { rows, origin, squared_norms }
+    }
+
+    /// Rows relative to the origin, and the origin.
+    pub(crate) fn parts(&self) -> (&Array2<T>, Option<&Array1<T>>) {
+        (&self.rows, self.origin.as_ref())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.rows.nrows()
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.rows.ncols()
+    }
+
+    /// out = exp(factor·‖x − anchor‖²) − 1.
+    fn gaussian(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>, factor: T) {
+        let x = match &self.origin {
+            Some(origin) => &x - origin,
+            None => x.to_owned(),
+        };
+        T::matmul(out.view_mut(), false, x.view(), self.rows.t());
+        let two = T::from_double(2.0);
+        for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
+            let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));
+            let out = contiguous_row_mut(&mut out);
+            for (o, &anchor_norm) in out.iter_mut().zip(&self.squared_norms) {
+                let squared_distance = norm + anchor_norm - two * *o;
+                // Rounding can make the distance of a row to itself negative.
+                let zero = T::default();
+                let clamped = if squared_distance > zero { squared_distance } else { zero };
+                *o = (factor * clamped).exp_minus_one();
+            }
+        }
     }
 }
 
@@ -171,8 +207,8 @@ mod tests {
     use super::*;
 
     fn value(kernel: Kernel, a: [f64; 2], b: [f64; 2]) -> f64 {
-        let mut out = Array2::zeros((1, 1));
-        let anchors = Anchors::new(array![[b[0], b[1]]]);
+        let mut out = Array2::zeros((1, 2));
+        let anchors = Anchors::new(kernel, array![[b[0], b[1]], [7.0, 8.0]]);
         kernel.block(array![[a[0], a[1]]].view(), &anchors, out.view_mut());
         out[[0, 0]] + kernel.offset()
     }

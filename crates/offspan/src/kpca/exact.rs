@@ -2,7 +2,7 @@
 
 use ndarray::{Array1, Array2, Axis, s};
 
-use crate::map::{KernelVector, RawMap};
+use crate::map::{KernelVector, RawMap, kernel_matrix};
 use crate::preprocess::Preprocess;
 use crate::subspace::{Components, explained};
 use crate::{Error, Kernel, Result, linalg};
@@ -33,7 +33,8 @@ pub(super) fn fit(
     what: &str,
 ) -> Result<ExactFit> {
     let n = rows.nrows();
-    let (vector, mut matrix) = crate::map::kernel_matrix(kernel, rows);
+    let vector = KernelVector::new(kernel, rows);
+    let mut matrix = kernel_matrix(&vector);
     // The matrix carries k − offset; centring does not see the difference.
     let column_means = matrix.mean_axis(Axis(0)).unwrap_or_else(|| Array1::zeros(n));
     let mean = column_means.sum() / n as f64;
@@ -63,7 +64,7 @@ pub(super) fn fit(
         ));
     }
     let mut projection = eigen.vectors.slice(s![..kept, ..]).to_owned();
-    let raw = RawMap::Kernel(KernelVector::clone(&vector));
+    let raw = RawMap::Kernel(vector);
     let plan = match form {
         ExactForm::Centred => {
             // Component i of a sample is u_iᵀk̃/√λ_i; u_i is orthogonal to the constant vector, so

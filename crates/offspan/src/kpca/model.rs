@@ -201,7 +201,13 @@ fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorW
         writer.array1(format!("{prefix}weight"), weight);
     }
     match &plan.raw {
-        RawMap::Kernel(map) => writer.array2(format!("{prefix}landmarks"), map.rows()),
+        RawMap::Kernel(map) => {
+            let (rows, origin) = map.parts();
+            writer.array2(format!("{prefix}landmarks"), rows);
+            if let Some(origin) = origin {
+                writer.array1(format!("{prefix}origin"), origin);
+            }
+        }
         RawMap::Fourier(map) => {
             if let Some((frequencies, phases)) = map.given_parts() {
                 writer.array2(format!("{prefix}frequencies"), frequencies);
@@ -220,6 +226,13 @@ fn read_plan<T: Real>(
     width: usize,
 ) -> Result<Plan<T>> {
     let name = |tensor: &str| format!("{prefix}{tensor}");
+    let expect = |what: &str, expected: Vec<usize>, got: &[usize]| {
+        if expected == got {
+            return Ok(());
+        }
+        let what = format!("`{prefix}{what}` of the detector");
+        Err(Error::shape(what, format!("{expected:?}"), format!("{got:?}")))
+    };
     let kernel = params.kernel;
     let raw = match &params.map {
         MapParams::Identity => RawMap::Identity { width },
@@ -236,21 +249,23 @@ fn read_plan<T: Real>(
         // See `map::nystrom`: with the linear kernel the map acts on the row itself.
         MapParams::Nystrom { .. } if kernel == Kernel::Linear => RawMap::Identity { width },
         MapParams::Nystrom { .. } | MapParams::Exact { .. } => {
-            RawMap::Kernel(KernelVector::new(kernel, file.array2(&name("landmarks"))?))
+            let rows = file.array2(&name("landmarks"))?;
+            let origin = match kernel {
+                Kernel::Gaussian { .. } => Some(file.array1(&name("origin"))?),
+                _ => None,
+            };
+            if let Some(origin) = &origin {
+                expect("origin", vec![width], origin.shape())?;
+            }
+            expect("landmarks", vec![rows.nrows(), width], rows.shape())?;
+            RawMap::Kernel(KernelVector::from_parts(kernel, rows, origin))
         }
     };
     let centre: Array1<T> = file.array1(&name("centre"))?;
     let projection: Array2<T> = file.array2(&name("projection"))?;
     let bias = file.array1(&name("bias"))?;
     let coordinates = raw.output();
-    let expect = |what: &str, expected: Vec<usize>, got: &[usize]| {
-        if expected == got {
-            return Ok(());
-        }
-        let what = format!("`{prefix}{what}` of the detector");
-        Err(Error::shape(what, format!("{expected:?}"), format!("{got:?}")))
-    };
-    expect("landmarks", vec![coordinates, width], &[coordinates, raw.input()])?;
+    expect("frequencies", vec![coordinates, width], &[coordinates, raw.input()])?;
     expect("centre", vec![coordinates], centre.shape())?;
     expect("projection", vec![projection.nrows(), coordinates], projection.shape())?;
     expect("bias", vec![projection.nrows()], bias.shape())?;

@@ -234,7 +234,11 @@ mod tests {
         let mut phi = Array2::zeros((12, 4096));
         map.apply(rows.view(), phi.view_mut());
         let mut exact = Array2::zeros((12, 12));
-        kernel.block(rows.view(), &crate::kernel::Anchors::new(rows.clone()), exact.view_mut());
+        kernel.block(
+            rows.view(),
+            &crate::kernel::Anchors::new(kernel, rows.clone()),
+            exact.view_mut(),
+        );
         let gram = phi.dot(&phi.t()) - kernel.offset();
         (&gram - &exact).iter().map(|x| x.abs()).sum::<f64>() / 144.0
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -19,27 +19,40 @@ pub struct KernelVector<T> {
 
 impl<T: Real> KernelVector<T> {
     pub(crate) fn new(kernel: Kernel, rows: Array2<T>) -> Self {
-        KernelVector { kernel, anchors: Anchors::new(rows) }
+        KernelVector { kernel, anchors: Anchors::new(kernel, rows) }
+    }
+
+    /// As [`KernelVector::parts`] gave them.
+    pub(crate) fn from_parts(kernel: Kernel, rows: Array2<T>, origin: Option<Array1<T>>) -> Self {
+        KernelVector { kernel, anchors: Anchors::from_parts(rows, origin) }
     }
 
     /// Length of x.
     #[must_use]
     pub fn input(&self) -> usize {
-        self.anchors.rows.ncols()
+        self.anchors.width()
     }
 
     /// Number of landmarks.
     #[must_use]
     pub fn output(&self) -> usize {
-        self.anchors.rows.nrows()
+        self.anchors.count()
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    pub(crate) fn rows(&self) -> &Array2<T> {
-        &self.anchors.rows
+    /// Landmarks relative to an origin, and the origin if the kernel uses one.
+    pub(crate) fn parts(&self) -> (&Array2<T>, Option<&Array1<T>>) {
+        self.anchors.parts()
+    }
+
+    /// The same landmarks in double precision.
+    fn widen(&self) -> KernelVector<f64> {
+        let (rows, origin) = self.parts();
+        let origin = origin.map(|origin| origin.mapv(Real::to_double));
+        KernelVector::from_parts(self.kernel, rows.mapv(Real::to_double), origin)
     }
 
     pub(crate) fn apply(&self, x: ArrayView2<'_, T>, out: ArrayViewMut2<'_, T>) {
@@ -109,17 +122,20 @@ pub(crate) fn distinct_rows<T: Real>(rows: ArrayView2<'_, T>) -> Vec<usize> {
     (0..rows.nrows()).filter(|&i| seen.insert(bits(rows.row(i)))).collect()
 }
 
-/// k(rows, rows) − offset in double precision, in parallel.
-pub(crate) fn kernel_matrix(kernel: Kernel, rows: Array2<f64>) -> (KernelVector<f64>, Array2<f64>) {
-    let vector = KernelVector::new(kernel, rows);
+/// k(landmarks, landmarks) − offset in double precision, in parallel.
+pub(crate) fn kernel_matrix(vector: &KernelVector<f64>) -> Array2<f64> {
     let n = vector.output();
     let mut matrix = Array2::zeros((n, n));
+    let (rows, origin) = vector.parts();
     matrix
         .axis_chunks_iter_mut(Axis(0), 64)
         .into_par_iter()
-        .zip(vector.rows().axis_chunks_iter(Axis(0), 64))
-        .for_each(|(out, x)| vector.apply(x, out));
-    (vector, matrix)
+        .zip(rows.axis_chunks_iter(Axis(0), 64))
+        .for_each(|(out, rows)| match origin {
+            Some(origin) => vector.apply((&rows + origin).view(), out),
+            None => vector.apply(rows, out),
+        });
+    matrix
 }
 
 pub(super) fn build<T: Real>(
@@ -134,8 +150,11 @@ pub(super) fn build<T: Real>(
     if landmarks.is_empty() {
         return Err(Error::TooFewRows { what: "the landmarks".to_owned(), expected: 1, got: 0 });
     }
+    let vector = KernelVector::new(kernel, landmarks);
+    let (distinct, width) = (vector.output(), vector.input());
     // The whitening divides by roots of small eigenvalues, so K̃ and all that follows is f64.
-    let (wide, mut gram) = kernel_matrix(kernel, landmarks.mapv(Real::to_double));
+    let wide = vector.widen();
+    let mut gram = kernel_matrix(&wide);
     gram += kernel.offset();
     let eigen = linalg::symmetric_eigen(gram.view())?;
     drop(gram);
@@ -155,7 +174,7 @@ pub(super) fn build<T: Real>(
     }
     let report = RankReport {
         landmarks: chosen,
-        distinct: landmarks.nrows(),
+        distinct,
         rank,
         smallest_kept: eigen.values[above - 1] / largest,
         largest_under_floor: eigen.values.get(above).map(|value| value / largest),
@@ -164,10 +183,10 @@ pub(super) fn build<T: Real>(
     // For the linear kernel Φ(x) = Λ̃^(−1/2)Ũᵀ·L·x is one well-conditioned matrix on x itself: take
     // it, and neither M kernel values nor their amplified rounding are ever computed.
     let (raw, whitening) = if kernel == Kernel::Linear {
-        let on_rows = linalg::product(whitening.view(), wide.rows().view());
-        (RawMap::Identity { width: landmarks.ncols() }, on_rows)
+        let on_rows = linalg::product(whitening.view(), wide.parts().0.view());
+        (RawMap::Identity { width }, on_rows)
     } else {
-        (RawMap::Kernel(KernelVector::new(kernel, landmarks)), whitening)
+        (RawMap::Kernel(vector), whitening)
     };
     Ok(FeatureMap { raw, whitening: Some(whitening), rank: Some(report) })
 }
@@ -193,7 +212,7 @@ mod tests {
             let x = rows(30, 7);
             let map = FeatureMap::nystrom(kernel, x.clone(), EigenFloor::default()).unwrap();
             let phi = map.transform(x.view()).unwrap();
-            let (_, mut gram) = kernel_matrix(kernel, x);
+            let mut gram = kernel_matrix(&KernelVector::new(kernel, x));
             gram += kernel.offset();
             let worst = (&phi.dot(&phi.t()) - &gram).iter().fold(0.0f64, |w, x| w.max(x.abs()));
             assert!(worst < 1e-9, "{kernel:?}: {worst}");

@@ -132,7 +132,11 @@ mod tests {
             map.apply(rows.view(), phi.view_mut());
             let gram = phi.dot(&phi.t());
             let mut exact = Array2::zeros((10, 10));
-            kernel.block(rows.view(), &crate::kernel::Anchors::new(rows.clone()), exact.view_mut());
+            kernel.block(
+                rows.view(),
+                &crate::kernel::Anchors::new(kernel, rows.clone()),
+                exact.view_mut(),
+            );
             let error = (&gram - &exact).iter().map(|x| x.abs()).sum::<f64>() / exact.sum();
             assert!(error < 0.06, "degree {degree}: {error}");
         }

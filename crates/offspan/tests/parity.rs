@@ -1,0 +1,301 @@
+//! Scores against float64 golden scores: the committed fixture always, and the larger oracle folder
+//! `../shared/oracle` beside the project (or `$OFFSPAN_ORACLE`) when it is there.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2};
+use offspan::io::{FeatureSource, Pack, open_matrix};
+use offspan::map::{Draw, EigenFloor};
+use offspan::{
+    Clip, Components, Detector, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams,
+    MapParams, MethodSpec, Precision, Residual, Sampling, Silent,
+};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+/// Largest difference over the largest golden value of a set, per precision.
+const TOLERANCE: [(Precision, f64); 2] = [(Precision::F32, 1e-4), (Precision::F64, 1e-6)];
+
+struct Golden {
+    folder: PathBuf,
+    scores: Vec<u8>,
+    pack: Pack,
+}
+
+struct Case {
+    name: String,
+    spec: MethodSpec,
+    components: Option<u64>,
+    rank: Option<u64>,
+}
+
+impl Golden {
+    fn open(folder: &Path) -> Self {
+        let scores = std::fs::read(folder.join("golden.safetensors")).unwrap();
+        Golden { folder: folder.to_owned(), scores, pack: Pack::open(folder).unwrap() }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.folder.join("golden.json")).unwrap()).unwrap()
+    }
+
+    fn expected(&self, case: &str, set: &str) -> Vec<f64> {
+        let tensors = SafeTensors::deserialize(&self.scores).unwrap();
+        let tensor = tensors.tensor(&format!("{case}/{set}")).unwrap();
+        tensor.data().chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
+    }
+
+    fn fourier_parts(&self) -> FourierParts {
+        let path = self.folder.join("rff.safetensors");
+        let omega = open_matrix(&path, "omega", None).unwrap();
+        let mut frequencies = Array2::zeros((omega.rows(), omega.width()));
+        omega.read_f64(0, frequencies.view_mut());
+        let bytes = std::fs::read(&path).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let phases: Array1<f64> = tensors
+            .tensor("u")
+            .unwrap()
+            .data()
+            .chunks_exact(4)
+            .map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap())))
+            .collect();
+        FourierParts { frequencies, phases }
+    }
+
+    /// Largest relative difference over the sets; fails if the fit decided otherwise.
+    fn check(&self, case: &Case, tolerance: f64) -> f64 {
+        let options = FitOptions { hold_out: 0.0, ..FitOptions::default() };
+        let head = self.pack.head.as_ref();
+        let detector = Detector::fit(&case.spec, &self.pack.train, head, &options).unwrap();
+        if let Some(summary) = detector.kpca_summaries().first() {
+            let rank = summary.rank.as_ref().map(|report| report.rank as u64);
+            assert_eq!(case.components, Some(summary.components as u64), "q of {}", case.name);
+            if case.rank.is_some() {
+                assert_eq!(case.rank, rank, "rank of {}", case.name);
+            }
+        }
+        let mut worst = 0.0f64;
+        for set in self.pack.test.iter().chain(&self.pack.ood) {
+            let got = detector.score_dataset(set, &Silent).unwrap();
+            let expected = self.expected(&case.name, &set.name);
+            assert_eq!(got.len(), expected.len());
+            let scale = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+            let difference =
+                got.iter().zip(&expected).fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / scale;
+            assert!(
+                difference <= tolerance,
+                "{} on {} of {}: {difference:.1e} is over {tolerance:.0e}",
+                case.name,
+                set.name,
+                self.folder.display()
+            );
+            worst = worst.max(difference);
+        }
+        worst
+    }
+
+    fn check_all(&self, cases: impl Fn(Precision) -> Vec<Case>) {
+        for (precision, tolerance) in TOLERANCE {
+            for case in cases(precision) {
+                let worst = self.check(&case, tolerance);
+                println!("{precision} {:32} {worst:.1e}", case.name);
+            }
+        }
+    }
+}
+
+fn kernel(params: &Value) -> Kernel {
+    let number = |key: &str| params[key].as_f64().unwrap();
+    match params["kernel"].as_str().unwrap() {
+        "linear" => Kernel::Linear,
+        "gaussian" => Kernel::Gaussian { gamma: number("gamma") },
+        "laplacian" => Kernel::Laplacian { gamma: number("gamma") },
+        "polynomial" => {
+            Kernel::Polynomial { degree: number("degree") as u32, coef0: number("coef0") }
+        }
+        other => panic!("unknown kernel {other}"),
+    }
+}
+
+fn nystrom(landmarks: u64, sampling: Sampling) -> MapParams {
+    MapParams::Nystrom { landmarks: landmarks as usize, sampling, floor: EigenFloor::default() }
+}
+
+fn first(landmarks: u64) -> Sampling {
+    Sampling::Given((0..landmarks).collect())
+}
+
+/// The committed fixture spells out every parameter.
+fn fixture_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
+    let json = golden.json();
+    let case = |case: &Value| {
+        let params = &case["params"];
+        let text = |key: &str| params[key].as_str();
+        let map = match text("map").unwrap() {
+            "identity" => MapParams::Identity,
+            "rff" => {
+                let parts = golden.fourier_parts();
+                MapParams::Fourier {
+                    features: parts.phases.len(),
+                    draw: Draw::Iid,
+                    parts: Some(parts),
+                }
+            }
+            "nystrom" => {
+                let landmarks = params["landmarks"].as_u64().unwrap();
+                let sampling = match text("sampling").unwrap() {
+                    "low-energy" => Sampling::LowEnergy,
+                    "high-energy" => Sampling::HighEnergy,
+                    "first" => first(landmarks),
+                    other => panic!("unknown sampling {other}"),
+                };
+                nystrom(landmarks, sampling)
+            }
+            "exact" => MapParams::Exact { form: ExactForm::Centred },
+            "exact-prop2" => MapParams::Exact { form: ExactForm::Proposition2 },
+            other => panic!("unknown map {other}"),
+        };
+        let react = &params["react"];
+        let params = KpcaParams {
+            kernel: kernel(params),
+            cosine: params["cosine"].as_bool().unwrap(),
+            map,
+            components: match params["q"].as_u64() {
+                Some(q) => Components::Fixed(q as usize),
+                None => Components::ExplainedVariance(params["ratio"].as_f64().unwrap()),
+            },
+            residual: match text("residual") {
+                Some("complete") => Residual::Complete,
+                _ => Residual::Plain,
+            },
+            react: match (react["value"].as_f64(), react["percentile"].as_f64()) {
+                (Some(value), _) => Some(Clip::Value(value)),
+                (_, Some(percent)) => Some(Clip::Percentile(percent)),
+                _ => None,
+            },
+            fusion: match text("fuse") {
+                Some("ratio") => Some(Fusion::EnergyRatio),
+                Some("product") => Some(Fusion::EnergyProduct),
+                _ => None,
+            },
+            seed: 0,
+            precision,
+        };
+        Case {
+            name: case["name"].as_str().unwrap().to_owned(),
+            spec: MethodSpec::Kpca(params),
+            components: case["fit"]["q"].as_u64(),
+            rank: case["fit"]["kept"].as_u64(),
+        }
+    };
+    json["cases"].as_array().unwrap().iter().map(case).collect()
+}
+
+/// The oracle names its methods; their parameters are read from its `golden.json`.
+fn oracle_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
+    let json = golden.json();
+    let methods = json["methods"].as_object().unwrap();
+    let mut cases = Vec::new();
+    for (name, method) in methods {
+        let params = &method["params"];
+        let number = |key: &str| params[key].as_f64();
+        let gamma = number("gamma").or(number("g")).unwrap_or(1.0);
+        let gaussian = Kernel::Gaussian { gamma };
+        let landmarks = params["M"].as_u64().unwrap_or(0);
+        let react = number("pct").map(Clip::Percentile);
+        let (kernel, map) = match name.as_str() {
+            "pca_residual" | "cop" => (Kernel::Linear, MapParams::Identity),
+            "kpca_exact" => (gaussian, MapParams::Exact { form: ExactForm::Centred }),
+            "kpca_exact_prop2" => (gaussian, MapParams::Exact { form: ExactForm::Proposition2 }),
+            "kpca_nys_laplacian_plain" => {
+                (Kernel::Laplacian { gamma }, nystrom(landmarks, Sampling::LowEnergy))
+            }
+            "kpca_nys_polynomial_plain" => (
+                Kernel::Polynomial { degree: 2, coef0: number("c").unwrap() },
+                nystrom(landmarks, Sampling::LowEnergy),
+            ),
+            "kpca_nys_linear_plain" | "kpca_nys_linear_complete" => {
+                (Kernel::Linear, nystrom(landmarks, first(landmarks)))
+            }
+            "kpca_nys_first_plain" | "kpca_nys_first_complete" => {
+                (gaussian, nystrom(landmarks, first(landmarks)))
+            }
+            name if name.starts_with("kpca_nys_") => {
+                (gaussian, nystrom(landmarks, Sampling::LowEnergy))
+            }
+            name if name.starts_with("kpca_rff") => {
+                let parts = Some(golden.fourier_parts());
+                (gaussian, MapParams::Fourier { features: 512, draw: Draw::Iid, parts })
+            }
+            _ => continue,
+        };
+        let params = KpcaParams {
+            kernel,
+            cosine: name != "pca_residual",
+            map,
+            components: match params["q"].as_u64() {
+                Some(q) => Components::Fixed(q as usize),
+                None => Components::ExplainedVariance(number("r").unwrap()),
+            },
+            residual: if name.ends_with("complete") { Residual::Complete } else { Residual::Plain },
+            react,
+            fusion: match () {
+                () if name.contains("ratio") => Some(Fusion::EnergyRatio),
+                () if name.contains("product") => Some(Fusion::EnergyProduct),
+                () => None,
+            },
+            seed: 0,
+            precision,
+        };
+        cases.push(Case {
+            name: name.clone(),
+            spec: MethodSpec::Kpca(params),
+            components: method["fit"]["q"].as_u64(),
+            rank: method["fit"]["kept"].as_u64(),
+        });
+    }
+    for (name, spec) in [
+        ("energy", MethodSpec::Energy { temperature: 1.0 }),
+        ("knn_k1", MethodSpec::Knn { neighbours: 1 }),
+        ("knn_k50", MethodSpec::Knn { neighbours: 50 }),
+    ] {
+        if methods.contains_key(name) && precision == Precision::F32 {
+            cases.push(Case { name: name.to_owned(), spec, components: None, rank: None });
+        }
+    }
+    cases
+}
+
+#[test]
+fn every_variant_matches_the_committed_fixture() {
+    let golden = Golden::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture"));
+    golden.check_all(|precision| fixture_cases(&golden, precision));
+}
+
+fn oracle(pack: &str) {
+    let folder = std::env::var_os("OFFSPAN_ORACLE").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle"),
+        PathBuf::from,
+    );
+    let folder = folder.join("fixture").join(pack);
+    if !folder.is_dir() {
+        println!("skipped: no oracle folder (set OFFSPAN_ORACLE to check against one)");
+        return;
+    }
+    let golden = Golden::open(&folder);
+    let cases = |precision| oracle_cases(&golden, precision);
+    assert!(cases(Precision::F32).len() >= 20, "the oracle's method names have changed");
+    golden.check_all(cases);
+}
+
+#[test]
+fn every_kpca_method_matches_the_oracle_on_cifar10_densenet() {
+    oracle("cifar10-densenet");
+}
+
+#[test]
+fn every_kpca_method_matches_the_oracle_on_clinc150_minilm() {
+    oracle("clinc150-minilm");
+}
