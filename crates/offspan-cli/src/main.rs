@@ -1,1 +1,45 @@
-fn main() {}
+//! The offspan command line: arguments → one library call → output.
+
+mod args;
+mod commands;
+mod interrupt;
+mod output;
+mod progress;
+mod spec;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::output::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    interrupt::install();
+    if let Some(threads) = cli.threads
+        && let Err(error) =
+            rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global()
+    {
+        eprintln!("error: cannot start {threads} threads: {error}");
+        return ExitCode::from(2);
+    }
+    let result = match cli.command {
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Fit(args) => commands::fit::run(&args),
+        Command::Score(args) => commands::score::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Methods(args) => commands::methods::run(&args),
+        Command::Synth(args) => commands::synth::run(&args),
+        Command::Completions(args) => commands::shell::completions(&args),
+        Command::Man(args) => commands::shell::man(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// What a command returns.
+type Outcome = Result<ExitCode, Failure>;

@@ -1,22 +1,26 @@
 //! Files appear whole or not at all: written beside their place, synced, renamed.
 
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Writes a file through `write`. An error or a kill leaves the old file, if any, as it was.
+/// Writes a file through `write`, which may seek. An error or a kill leaves the old file, if any,
+/// as it was.
 ///
 /// Devices and pipes (`/dev/stdout`) cannot be renamed onto and are written directly.
-pub(crate) fn write_atomically(
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn create_atomically(
     path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
 ) -> Result<()> {
     if path.exists() && !path.is_file() {
-        let file =
-            std::fs::OpenOptions::new().write(true).open(path).map_err(Error::io("write", path))?;
-        let mut out = BufWriter::new(file);
-        return write(&mut out).and_then(|()| out.flush()).map_err(Error::io("write", path));
+        let mut device =
+            File::options().write(true).open(path).map_err(Error::io("write", path))?;
+        return write(&mut device).map_err(Error::io("write", path));
     }
     // A link keeps pointing where it does: replace what it points to.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -29,14 +33,28 @@ pub(crate) fn write_atomically(
         // What any new file gets; the umask applies.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let partial =
+    let mut partial =
         builder.tempfile_in(folder_of(&target)).map_err(Error::io("create a file for", path))?;
-    let mut out = BufWriter::new(partial);
-    write(&mut out).map_err(Error::io("write", path))?;
-    let partial = out.into_inner().map_err(|error| Error::io("write", path)(error.into_error()))?;
+    write(partial.as_file_mut()).map_err(Error::io("write", path))?;
     partial.as_file().sync_all().map_err(Error::io("write", path))?;
     partial.persist(&target).map_err(|error| Error::io("write", path)(error.error))?;
     Ok(())
+}
+
+/// Writes bytes as a file that appears whole or not at all.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    create_atomically(path, |file| file.write_all(bytes))
+}
+
+/// Writes text as a file that appears whole or not at all.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn write_text(path: &Path, text: &str) -> Result<()> {
+    write_bytes(path, text.as_bytes())
 }
 
 fn folder_of(path: &Path) -> PathBuf {

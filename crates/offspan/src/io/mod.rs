@@ -14,8 +14,7 @@ mod pack;
 mod raw;
 mod tensors;
 
-pub(crate) use atomic::write_atomically;
-pub use atomic::{check_writable, remove_if_exists};
+pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use bytes::Bytes;
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Head, open_dataset, open_head};
@@ -24,6 +23,7 @@ pub use matrix::{ElementType, Matrix, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
 pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
+pub use tensors::read_vector;
 pub(crate) use tensors::{TensorFile, TensorWriter};
 
 use std::ops::Range;
@@ -110,6 +110,24 @@ pub(crate) fn read_finite<T: Real>(
             value,
             hint,
         });
+    }
+    Ok(())
+}
+
+/// Calls `visit` with every row in order, as `f64`, after checking that it is finite.
+///
+/// # Errors
+/// If a value is not finite.
+pub fn for_each_row(data: &Dataset<'_>, mut visit: impl FnMut(&[f64])) -> Result<()> {
+    const BLOCK: usize = 256;
+    let source = &*data.features;
+    let mut block = ndarray::Array2::zeros((BLOCK, source.width()));
+    for start in (0..source.rows()).step_by(BLOCK) {
+        let count = BLOCK.min(source.rows() - start);
+        let mut part = block.slice_mut(s![..count, ..]);
+        read_finite(source, start, part.view_mut())?;
+        part.rows().into_iter().for_each(|row| visit(row.as_slice().unwrap_or_default()));
+        source.release(start..start + count);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, Axis};
 
 use super::matrix::{ElementType, Matrix, Order};
-use super::{Bytes, write_atomically};
+use super::{Bytes, write_bytes};
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
@@ -221,10 +221,9 @@ fn header(descr: &str, shape: &str) -> Vec<u8> {
 /// # Errors
 /// If the file cannot be written; then nothing is left behind.
 pub fn write_npy_f64(path: &Path, values: &[f64]) -> Result<()> {
-    write_atomically(path, |out| {
-        out.write_all(&header("<f8", &format!("({},)", values.len())))?;
-        values.iter().try_for_each(|value| out.write_all(&value.to_le_bytes()))
-    })
+    let mut bytes = header("<f8", &format!("({},)", values.len()));
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    write_bytes(path, &bytes)
 }
 
 /// Writes a two-dimensional `.npy` row by row, for files larger than memory.

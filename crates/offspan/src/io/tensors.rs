@@ -10,8 +10,8 @@ use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
 use super::labels::{Integer, Labels};
-use super::matrix::{ElementType, Matrix, Order};
-use super::{Bytes, FeatureSource, write_atomically};
+use super::matrix::{ElementType, FileKind, Matrix, Order, file_kind};
+use super::{Bytes, FeatureSource, npy, write_bytes};
 use crate::{Error, Real, Result};
 
 const WHAT: &str = "a safetensors file";
@@ -206,6 +206,17 @@ impl TensorFile {
     }
 }
 
+/// A one-dimensional float array, read whole: a tensor of a `.safetensors` file, or a `.npy` file.
+///
+/// # Errors
+/// If the file cannot be read or is not such an array.
+pub fn read_vector(path: &Path, tensor: &str) -> Result<Array1<f64>> {
+    match file_kind(path)? {
+        FileKind::Npy => npy::read_vector(path),
+        FileKind::SafeTensors => TensorFile::open(path)?.array1(tensor),
+    }
+}
+
 fn element_type(dtype: Dtype) -> Option<ElementType> {
     match dtype {
         Dtype::F16 => Some(ElementType::F16),
@@ -301,7 +312,6 @@ impl<'a> TensorWriter<'a> {
     }
 
     pub(crate) fn write(&self, path: &Path, key: &str, json: String) -> Result<()> {
-        let bytes = self.to_bytes(key, json);
-        write_atomically(path, |out| out.write_all(&bytes))
+        write_bytes(path, &self.to_bytes(key, json))
     }
 }

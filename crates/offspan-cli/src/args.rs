@@ -1,0 +1,421 @@
+//! What the command line accepts, with help that teaches.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use offspan::io::{ElementType, RawLayout};
+use offspan::metrics::{FprRule, IntervalMethod};
+use offspan::{Clip, Precision};
+
+/// Tells how far a sample lies off the span of a network's own features.
+///
+/// offspan learns, from the features that a trained network gives for its own data, the subspace
+/// that they fill, and scores new rows by how far they lie off it. Higher scores are more
+/// in-distribution, everywhere.
+#[derive(Parser)]
+#[command(name = "offspan", version, max_term_width = 100)]
+#[command(after_help = "\
+First steps:
+  offspan demo                                     see it work on embedded data
+  offspan fit train.npy --sampling uniform --residual complete -o net.offspan
+  offspan score net.offspan new.npy                one line per row: score, in or out
+  offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
+
+Exit codes: 0 fine, 1 the question was answered \"no\" (score --check), 2 error, 130 interrupted.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Threads to use; results do not depend on it [default: all cores]
+    #[arg(long, global = true, value_name = "T")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the whole way on embedded data: fit, score, evaluate
+    Demo(DemoArgs),
+    /// Fit a detector to training features
+    Fit(FitArgs),
+    /// Score rows with a detector
+    Score(ScoreArgs),
+    /// Fit methods on a pack and measure how well they tell OoD from InD
+    Eval(EvalArgs),
+    /// Say what a detector, pack or feature file is
+    Inspect(InspectArgs),
+    /// List every method with what it needs, its parameters and defaults
+    Methods(MethodsArgs),
+    /// Write a synthetic feature file of any size, to try scale
+    Synth(SynthArgs),
+    /// Print shell completions
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one page per command
+    Man(ManArgs),
+}
+
+/// What belongs to features that come as single files.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataArgs {
+    /// Logits of the same rows (.npy or .safetensors), where the feature file has none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<PathBuf>,
+
+    /// The network's last layer: .safetensors with `weight` and `bias`, or weight.npy,bias.npy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) head: Option<PathBuf>,
+
+    /// Type and width of a file without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum KernelName {
+    Linear,
+    Gaussian,
+    Laplacian,
+    Polynomial,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum SamplingName {
+    LowEnergy,
+    HighEnergy,
+    Uniform,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum DrawName {
+    Iid,
+    Orthogonal,
+    Structured,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum ResidualName {
+    Plain,
+    Complete,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum RankRuleName {
+    Drop,
+    Clamp,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum FuseName {
+    /// The paper's form for the map: product for random features, ratio otherwise
+    Energy,
+    /// (1 − e)·E
+    EnergyProduct,
+    /// E / e
+    EnergyRatio,
+}
+
+/// The parameters of the methods. `offspan methods` tells which method takes which.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Method parameters")]
+pub(crate) struct MethodArgs {
+    /// Kernel [default: gaussian; pca: linear; kpca-sketch: polynomial]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kernel: Option<KernelName>,
+
+    /// Do not scale rows to unit length first
+    #[arg(long)]
+    pub(crate) no_cosine: bool,
+
+    /// Kernel width γ [default: gaussian 1, with kpca-rff 2; laplacian 0.05]
+    #[arg(long, value_name = "G")]
+    pub(crate) gamma: Option<f64>,
+
+    /// Degree of the polynomial kernel [default: 2]
+    #[arg(long, value_name = "D")]
+    pub(crate) degree: Option<u32>,
+
+    /// Constant of the polynomial kernel [default: 1]
+    #[arg(long, value_name = "C")]
+    pub(crate) coef0: Option<f64>,
+
+    /// Number of random features [default: 2048]
+    #[arg(long, value_name = "M")]
+    pub(crate) features: Option<usize>,
+
+    /// Number of Nyström landmarks [default: 1024]
+    #[arg(long, value_name = "M")]
+    pub(crate) landmarks: Option<usize>,
+
+    /// Which training rows become landmarks [default: low-energy, which needs logits or a head]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) sampling: Option<SamplingName>,
+
+    /// Use these rows as landmarks: .npy of integers, or text with one row number per line
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sampling", "landmarks"])]
+    pub(crate) landmark_rows: Option<PathBuf>,
+
+    /// How random frequencies are drawn [default: structured; laplacian: iid]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) draw: Option<DrawName>,
+
+    /// Use these frequencies: .safetensors with `omega` [M, width] and `u` [M]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["draw", "features"])]
+    pub(crate) frequencies: Option<PathBuf>,
+
+    /// Plain: inside the span of the feature map (the paper). Complete: also what the map cannot
+    /// represent; wants landmarks that cover the data (--sampling uniform) [default: plain]
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) residual: Option<ResidualName>,
+
+    /// Share of the largest eigenvalue of the landmark kernel that counts as zero [default: 1e-12]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) rank_floor: Option<f64>,
+
+    /// What happens to such eigenvalues [default: drop]
+    #[arg(long, value_name = "RULE")]
+    pub(crate) rank_rule: Option<RankRuleName>,
+
+    /// Keep the fewest directions that hold this share of the variance [default: 0.99; pca 0.9;
+    /// kpca-rff 0.8]
+    #[arg(long, value_name = "R", conflicts_with = "components")]
+    pub(crate) explained_variance: Option<f64>,
+
+    /// Keep this many directions
+    #[arg(long, value_name = "Q")]
+    pub(crate) components: Option<usize>,
+
+    /// ReAct: cut activations at this value, or at a percentile of the training activations (p90)
+    #[arg(long, value_name = "C|pNN")]
+    pub(crate) react: Option<Clip>,
+
+    /// Combine the residual e with the energy E
+    #[arg(long, value_name = "FORM")]
+    pub(crate) fuse: Option<FuseName>,
+
+    /// kpca-ensemble: γ of the random-feature member
+    #[arg(long, value_name = "G")]
+    pub(crate) rff_gamma: Option<f64>,
+
+    /// kpca-ensemble: explained variance of the random-feature member
+    #[arg(long, value_name = "R")]
+    pub(crate) rff_explained_variance: Option<f64>,
+
+    /// Temperature of the energy score [default: 1]
+    #[arg(long, value_name = "T")]
+    pub(crate) temperature: Option<f64>,
+
+    /// k of the k-th nearest neighbour [default: 50]
+    #[arg(short = 'k', long, value_name = "K")]
+    pub(crate) neighbours: Option<usize>,
+
+    /// Seed of every random choice
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Precision of maps and projections: f32, or f64 for reference
+    #[arg(long, value_name = "TYPE", default_value_t = Precision::F32)]
+    pub(crate) precision: Precision,
+}
+
+#[derive(Args)]
+pub(crate) struct DemoArgs {
+    /// Also write the embedded data as a pack folder, to go on with
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write_pack: Option<PathBuf>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan fit PACK --method kpca-nys --gamma 1 -o net.offspan
+  offspan fit train.npy --logits train-logits.npy --method kpca-nys -o net.offspan
+  offspan fit train.npy --sampling uniform --residual complete -o net.offspan
+  offspan fit huge.npy --method kpca-rff --checkpoint fit.ckpt -o net.offspan
+  offspan fit cache.mmap --raw f64:2048 --method kpca-rff -o net.offspan
+
+Rows are read in chunks, so files may be larger than memory. A fit that is killed goes on from its
+last checkpoint when the same command runs again, and ends with the same detector.")]
+pub(crate) struct FitArgs {
+    /// A pack folder (its `train`), or a feature file: .npy, .safetensors
+    #[arg(value_name = "PACK|FILE")]
+    pub(crate) data: PathBuf,
+
+    /// Where to write the detector
+    #[arg(short, long, value_name = "DETECTOR")]
+    pub(crate) output: PathBuf,
+
+    /// The method; `offspan methods` lists them
+    #[arg(short, long, value_name = "NAME", default_value = "kpca-nys")]
+    pub(crate) method: String,
+
+    /// In-distribution rows to set the threshold with, instead of held-out training rows
+    #[arg(long, value_name = "FILE", help_heading = "Threshold")]
+    pub(crate) calibrate: Option<PathBuf>,
+
+    /// Share of the training rows to hold out for the threshold; 0: no threshold
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05, help_heading = "Threshold")]
+    pub(crate) hold_out: f64,
+
+    /// Share of in-distribution rows that the threshold keeps
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Threshold")]
+    pub(crate) keep: f64,
+
+    /// Save progress here, and go on from here after a kill
+    #[arg(long, value_name = "FILE", help_heading = "Long fits")]
+    pub(crate) checkpoint: Option<PathBuf>,
+
+    /// Least seconds between two saves
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Long fits")]
+    pub(crate) checkpoint_every: f64,
+
+    /// Print a JSON summary instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) data_args: DataArgs,
+
+    #[command(flatten)]
+    pub(crate) method_args: MethodArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan score net.offspan new.npy | head
+  offspan score net.offspan new.npy -o scores.npy      one float64 per row
+  offspan score net.offspan batch.npy --check          exit code 1 if a row is out")]
+pub(crate) struct ScoreArgs {
+    /// A detector from `offspan fit`
+    pub(crate) detector: PathBuf,
+
+    /// Rows to score: .npy, .safetensors
+    pub(crate) file: PathBuf,
+
+    /// Write the scores: .npy (float64) or .csv [default: CSV to stdout]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print one JSON document instead of CSV
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) json: bool,
+
+    /// Exit with 1 if any row is out; needs a detector with a threshold
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Logits of the same rows, for detectors that use the energy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Option<PathBuf>,
+
+    /// Type and width of a file without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
+  offspan eval PACK --method kpca-nys --gamma 0.5 --json result.json
+  offspan eval PACK --detector net.offspan --ci delong
+
+A pack is a folder with train, test and ood/NAME (.safetensors or .npy) and, where known,
+head.safetensors. Methods are fitted on all rows of train; test is the in-distribution side.")]
+pub(crate) struct EvalArgs {
+    /// A pack folder
+    pub(crate) pack: PathBuf,
+
+    /// Methods to fit and compare, separated by commas [default: kpca-nys]
+    #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
+    pub(crate) method: Vec<String>,
+
+    /// Saved detectors to evaluate as they are
+    #[arg(long, value_name = "DETECTOR", value_delimiter = ',')]
+    pub(crate) detector: Vec<PathBuf>,
+
+    /// Write the results as JSON (`-`: to stdout, instead of the table)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Share of in-distribution rows to keep when the false-positive rate is measured
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
+    pub(crate) tpr: f64,
+
+    /// Rule for the false-positive rate: at-least, authors or ood-positive
+    #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
+    pub(crate) fpr_rule: FprRule,
+
+    /// Confidence intervals: delong, bootstrap or bootstrap:N
+    #[arg(long, value_name = "METHOD", help_heading = "Metrics")]
+    pub(crate) ci: Option<IntervalMethod>,
+
+    #[command(flatten)]
+    pub(crate) method_args: MethodArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct InspectArgs {
+    /// A detector, a pack folder or a feature file
+    #[arg(value_name = "DETECTOR|PACK|FILE")]
+    pub(crate) path: PathBuf,
+
+    /// Print JSON instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Type and width of a file without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+}
+
+#[derive(Args)]
+pub(crate) struct MethodsArgs {
+    /// Print JSON instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SynthArgs {
+    /// Number of rows
+    #[arg(long, value_name = "N")]
+    pub(crate) rows: u64,
+
+    /// Width of the features
+    #[arg(long, value_name = "M")]
+    pub(crate) width: usize,
+
+    /// Number of classes
+    #[arg(long, value_name = "C", default_value_t = 100)]
+    pub(crate) classes: usize,
+
+    /// Element type: f16, f32 or f64
+    #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::F32)]
+    pub(crate) element: ElementType,
+
+    /// Seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Where to write the .npy file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArgs {
+    /// Write one page per command into this folder [default: the main page to stdout]
+    pub(crate) folder: Option<PathBuf>,
+}

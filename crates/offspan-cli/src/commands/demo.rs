@@ -1,0 +1,114 @@
+//! `offspan demo`: the whole way on embedded data.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use offspan::io::{Dataset, Head, Pack, write_bytes};
+use offspan::metrics::EvalOptions;
+
+use super::eval::{Sets, document, fit_and_evaluate, table};
+use crate::Outcome;
+use crate::args::{DemoArgs, FuseName, MethodArgs, ResidualName, SamplingName};
+use crate::output::{Failure, print, print_json};
+use crate::spec::specs;
+
+/// Name and bytes of each file of the embedded pack.
+const FILES: &[(&str, &[u8])] = &[
+    ("train.safetensors", include_bytes!("../../../../demo/pack/train.safetensors")),
+    ("test.safetensors", include_bytes!("../../../../demo/pack/test.safetensors")),
+    ("head.safetensors", include_bytes!("../../../../demo/pack/head.safetensors")),
+    ("ood/digits.safetensors", include_bytes!("../../../../demo/pack/ood/digits.safetensors")),
+    ("ood/mnist.safetensors", include_bytes!("../../../../demo/pack/ood/mnist.safetensors")),
+    ("ood/textures.safetensors", include_bytes!("../../../../demo/pack/ood/textures.safetensors")),
+];
+
+pub(crate) fn run(args: &DemoArgs) -> Outcome {
+    if let Some(folder) = &args.write_pack {
+        write_pack(folder)?;
+    }
+    let pack = embedded_pack()?;
+    let sets = Sets::of(&pack)?;
+    let options = EvalOptions::default();
+    let mut results = Vec::new();
+    for (label, method, flags) in variants() {
+        let spec = &specs(&[method.to_owned()], &flags)?[0];
+        results.push(fit_and_evaluate(spec, &sets, &options)?.labelled(label));
+    }
+    if args.json {
+        print_json(&document(&pack.name, &results, &options))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&format!(
+        "A small network was trained to tell ten kinds of clothing apart (Fashion-MNIST). Can its\n\
+         features also tell clothing from handwritten digits (two sets) and textures, which it has\n\
+         never seen? {} training rows of width {}.\n\n{}\n{NEXT}",
+        pack.train.rows(),
+        pack.train.width(),
+        table(&results, &options)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const NEXT: &str = "\
+How to read it: a threshold that keeps 95 % of unseen clothing lets FPR95 % of the strangers pass;
+AUROC is the chance that a piece of clothing scores higher than a stranger.
+
+Next, with these files or your own:
+  offspan demo --write-pack demo-pack
+  offspan fit demo-pack --sampling uniform --residual complete -o demo.offspan
+  offspan score demo.offspan demo-pack/ood/mnist.safetensors | head
+  offspan eval demo-pack --method kpca-nys,knn,energy --ci delong
+  offspan methods
+";
+
+/// Label, method and flags of each line.
+fn variants() -> Vec<(&'static str, &'static str, MethodArgs)> {
+    let base = || MethodArgs { landmarks: Some(512), ..MethodArgs::default() };
+    let flags = MethodArgs::default;
+    let complete = || MethodArgs {
+        sampling: Some(SamplingName::Uniform),
+        residual: Some(ResidualName::Complete),
+        ..base()
+    };
+    vec![
+        ("energy", "energy", flags()),
+        ("knn", "knn", flags()),
+        ("pca, no cosine", "pca", MethodArgs { no_cosine: true, ..flags() }),
+        ("pca", "pca", flags()),
+        ("kpca-rff", "kpca-rff", MethodArgs { features: Some(1024), ..flags() }),
+        ("kpca-nys, low-energy", "kpca-nys", base()),
+        ("kpca-nys, uniform complete", "kpca-nys", complete()),
+        (
+            "kpca-nys, uniform complete, fused",
+            "kpca-nys",
+            MethodArgs { fuse: Some(FuseName::EnergyRatio), ..complete() },
+        ),
+    ]
+}
+
+fn embedded_pack() -> Result<Pack, Failure> {
+    let (mut train, mut test, mut head, mut ood) = (None, None, None, Vec::new());
+    for &(file, bytes) in FILES {
+        let name = file.trim_end_matches(".safetensors");
+        match name {
+            "head" => head = Some(Head::from_static(file, bytes)?),
+            "train" => train = Some(Dataset::from_static(name, bytes)?),
+            "test" => test = Some(Dataset::from_static(name, bytes)?),
+            _ => ood.push(Dataset::from_static(name.trim_start_matches("ood/"), bytes)?),
+        }
+    }
+    let train = train.ok_or_else(|| Failure::Usage("the demo has no training rows".to_owned()))?;
+    Ok(Pack::new("demo".to_owned(), train, test, ood, head)?)
+}
+
+fn write_pack(folder: &Path) -> Result<(), Failure> {
+    for &(file, bytes) in FILES {
+        let path = folder.join(file);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", parent.display())))?;
+        }
+        write_bytes(&path, bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! `offspan fit`: features in, one detector file out.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use offspan::io::{
+    Dataset, Head, Pack, check_writable, is_pack, open_dataset, open_head, open_matrix,
+};
+use offspan::{Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::args::{DataArgs, FitArgs};
+use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
+use crate::spec::specs;
+
+pub(crate) fn run(args: &FitArgs) -> Outcome {
+    let spec = &specs(std::slice::from_ref(&args.method), &args.method_args)?[0];
+    check_writable(&args.output)?;
+    let checkpoint = checkpointing(args)?;
+    let (data, head) = open(&args.data, &args.data_args)?;
+    let calibrate = args.calibrate.as_ref().map(|path| open_dataset(path, None)).transpose()?;
+    let progress = Progress::default();
+    let started = Instant::now();
+    let options = FitOptions {
+        hold_out: args.hold_out,
+        calibrate: calibrate.as_ref(),
+        keep: args.keep,
+        seed: args.method_args.seed,
+        checkpoint: checkpoint.as_ref(),
+        observer: &progress,
+    };
+    let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
+    detector.save(&args.output)?;
+    if let Some(checkpoint) = &checkpoint {
+        checkpoint.remove()?;
+    }
+    drop(progress);
+    let seconds = started.elapsed().as_secs_f64();
+    let bytes = std::fs::metadata(&args.output).map_or(0, |metadata| metadata.len());
+    if args.json {
+        print_json(&json!({
+            "schema": "offspan.fit/1",
+            "detector": args.output,
+            "bytes": bytes,
+            "seconds": seconds,
+            "info": detector.info(),
+        }))?;
+    } else {
+        print(&in_words(args, &detector, seconds, bytes))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn checkpointing(args: &FitArgs) -> Result<Option<Checkpointing>, Failure> {
+    let Some(path) = &args.checkpoint else { return Ok(None) };
+    check_writable(path)?;
+    let every = Duration::try_from_secs_f64(args.checkpoint_every).map_err(|_| {
+        Failure::Usage(format!(
+            "--checkpoint-every: expected seconds of at least 0, got {}",
+            args.checkpoint_every
+        ))
+    })?;
+    Ok(Some(Checkpointing { path: path.clone(), every }))
+}
+
+/// The training rows and, where known, the last layer.
+fn open(
+    path: &std::path::Path,
+    args: &DataArgs,
+) -> Result<(Dataset<'static>, Option<Head>), Failure> {
+    let (mut data, mut head) = if is_pack(path) {
+        let pack = Pack::open(path)?;
+        (pack.train, pack.head)
+    } else {
+        (open_dataset(path, args.raw)?, None)
+    };
+    if let Some(path) = &args.logits {
+        data = data.with_logits(open_matrix(path, "logits", None)?)?;
+    }
+    if let Some(path) = &args.head {
+        head = Some(open_head(path)?);
+    }
+    Ok((data, head))
+}
+
+fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> String {
+    let info = detector.info();
+    let mut text = format!(
+        "{} fitted on {} × {} features in {seconds:.1} s\n",
+        info.method, info.training.rows, info.training.width
+    );
+    for summary in detector.kpca_summaries() {
+        text += &summary_in_words(summary);
+    }
+    if let MethodSpec::Knn { .. } = info.spec {
+        text += "the bank holds every training row\n";
+    }
+    let _ = match detector.threshold() {
+        Some(t) => writeln!(
+            text,
+            "threshold {:.6}: keeps {:.0} % of {} rows that the fit did not see",
+            t.value,
+            100.0 * t.keep,
+            t.rows
+        ),
+        None => writeln!(text, "no threshold: `score` gives scores without decisions"),
+    };
+    let _ = writeln!(
+        text,
+        "written to {} ({:.1} MB)\n\nnext: offspan score {} NEW.npy",
+        args.output.display(),
+        bytes as f64 / 1e6,
+        args.output.display()
+    );
+    text
+}
+
+/// What a kernel PCA fit found.
+pub(crate) fn summary_in_words(summary: &KpcaSummary) -> String {
+    let mut text = String::new();
+    if let Some(clip) = summary.clip {
+        let _ = writeln!(text, "activations cut at {clip:.6}");
+    }
+    if let Some(rank) = &summary.rank {
+        let _ = writeln!(
+            text,
+            "{} landmarks, {} distinct; {} of the landmark kernel's eigenvalues kept (smallest {:.1e} \
+             of the largest{})",
+            rank.landmarks,
+            rank.distinct,
+            rank.rank,
+            rank.smallest_kept,
+            rank.largest_under_floor.map_or_else(String::new, |value| format!(
+                ", {} under the floor, the largest of them {value:.1e}",
+                rank.distinct.saturating_sub(rank.rank)
+            )),
+        );
+    }
+    let _ = writeln!(
+        text,
+        "{} of {} directions kept, {:.2} % of the variance",
+        summary.components,
+        summary.dimensions,
+        100.0 * summary.explained_variance
+    );
+    text
+}

@@ -1,0 +1,215 @@
+//! `offspan inspect`: what a file is, in words.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use offspan::Detector;
+use offspan::io::{Dataset, Pack, is_pack, open_dataset};
+use serde_json::{Value, json};
+
+use super::fit::summary_in_words;
+use crate::Outcome;
+use crate::args::InspectArgs;
+use crate::output::{Failure, Table, percent, print, print_json};
+
+pub(crate) fn run(args: &InspectArgs) -> Outcome {
+    let (text, value) = if is_pack(&args.path) {
+        pack(&Pack::open(&args.path)?)?
+    } else if args.raw.is_none() && Detector::is_detector(&args.path) {
+        detector(&args.path, &Detector::load(&args.path)?)?
+    } else {
+        features(&open_dataset(&args.path, args.raw)?)?
+    };
+    if args.json {
+        print_json(&value)?;
+    } else {
+        print(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure> {
+    let info = detector.info();
+    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let mut text = format!(
+        "an offspan detector ({:.1} MB): {}\n{} training rows of width {}, fingerprint {}\n",
+        bytes as f64 / 1e6,
+        info.method,
+        info.training.rows,
+        info.training.width,
+        info.training.fingerprint
+    );
+    for (summary, eigenvalues) in detector.kpca_summaries().iter().zip(detector.eigenvalues()) {
+        text += &summary_in_words(summary);
+        text += "directions needed for a share of the variance:";
+        let total = eigenvalues.sum();
+        for share in [0.5, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999] {
+            let mut sum = 0.0;
+            let needed = eigenvalues.iter().take_while(|&value| {
+                let short = sum / total < share;
+                sum += value;
+                short
+            });
+            let _ = write!(text, " {share}: {}", needed.count());
+        }
+        text.push('\n');
+    }
+    let _ = match detector.threshold() {
+        Some(t) => writeln!(
+            text,
+            "a row with a score of at least {:.6} is in; set to keep {:.0} % of {} in-distribution \
+             rows",
+            t.value,
+            100.0 * t.keep,
+            t.rows
+        ),
+        None => writeln!(text, "no threshold: it gives scores without decisions"),
+    };
+    let _ = writeln!(text, "parameters: {}", json!(info.spec));
+    let eigenvalues: Vec<Vec<f64>> =
+        detector.eigenvalues().iter().map(|values| values.to_vec()).collect();
+    let value = json!({
+        "schema": "offspan.inspect/1",
+        "kind": "detector",
+        "bytes": bytes,
+        "info": info,
+        "eigenvalues": eigenvalues,
+    });
+    Ok((text, value))
+}
+
+fn features(data: &Dataset<'_>) -> Result<(String, Value), Failure> {
+    let facts = Facts::of(data)?;
+    let mut text = format!(
+        "features: {} rows of width {}, all finite\nvalues from {:.4} to {:.4}; {} % are zero\nrow \
+         norms from {:.4} to {:.4}\n",
+        data.rows(),
+        data.width(),
+        facts.smallest,
+        facts.largest,
+        percent(facts.zeros),
+        facts.shortest,
+        facts.longest
+    );
+    if facts.zero_rows > 0 {
+        let _ = writeln!(
+            text,
+            "{} rows are all zeros: a fit with the cosine map refuses them, scoring gives them -inf",
+            facts.zero_rows
+        );
+    }
+    if facts.constant_columns > 0 {
+        let _ = writeln!(text, "{} columns are constant", facts.constant_columns);
+    }
+    let _ = match &data.logits {
+        Some(logits) => writeln!(text, "logits of {} classes", logits.width()),
+        None => writeln!(text, "no logits: low-energy sampling and fusion need them or a head"),
+    };
+    if let Some(classes) = facts.classes {
+        let _ = writeln!(text, "labels of {classes} classes");
+    }
+    Ok((text, facts.json(data, "features")))
+}
+
+fn pack(pack: &Pack) -> Result<(String, Value), Failure> {
+    let mut table = Table::new(["split", "rows", "width", "logits", "labels", "zero rows"]);
+    let mut splits = BTreeMap::new();
+    let yes = |has: bool| if has { "yes" } else { "-" };
+    for data in std::iter::once(&pack.train).chain(&pack.test).chain(&pack.ood) {
+        let facts = Facts::of(data)?;
+        let is_ood = pack.ood.iter().any(|set| std::ptr::eq(set, data));
+        let name = if is_ood { format!("ood/{}", data.name) } else { data.name.clone() };
+        table.row([
+            name.clone(),
+            data.rows().to_string(),
+            data.width().to_string(),
+            data.logits.as_ref().map_or("-".to_owned(), |logits| logits.width().to_string()),
+            facts.classes.map_or("-".to_owned(), |classes| classes.to_string()),
+            facts.zero_rows.to_string(),
+        ]);
+        splits.insert(name, facts.json(data, "split"));
+    }
+    let text = format!("pack {}\n\n{table}\nhead: {}\n", pack.name, yes(pack.head.is_some()));
+    let value = json!({
+        "schema": "offspan.inspect/1",
+        "kind": "pack",
+        "name": pack.name,
+        "head": pack.head.as_ref().map(|head| json!({"classes": head.classes()})),
+        "splits": splits,
+    });
+    Ok((text, value))
+}
+
+/// What one pass over a dataset tells.
+struct Facts {
+    smallest: f64,
+    largest: f64,
+    shortest: f64,
+    longest: f64,
+    zeros: f64,
+    zero_rows: usize,
+    constant_columns: usize,
+    classes: Option<usize>,
+}
+
+impl Facts {
+    fn of(data: &Dataset<'_>) -> Result<Self, Failure> {
+        let (rows, width) = (data.rows(), data.width());
+        let mut facts = Facts {
+            smallest: f64::INFINITY,
+            largest: f64::NEG_INFINITY,
+            shortest: f64::INFINITY,
+            longest: 0.0,
+            zeros: 0.0,
+            zero_rows: 0,
+            constant_columns: 0,
+            classes: None,
+        };
+        let mut columns = vec![(f64::INFINITY, f64::NEG_INFINITY); width];
+        let mut zeros = 0u64;
+        offspan::io::for_each_row(data, |row| {
+            let mut squared = 0.0;
+            for (&x, (low, high)) in row.iter().zip(&mut columns) {
+                *low = low.min(x);
+                *high = high.max(x);
+                squared += x * x;
+                zeros += u64::from(x == 0.0);
+            }
+            let norm = squared.sqrt();
+            facts.shortest = facts.shortest.min(norm);
+            facts.longest = facts.longest.max(norm);
+            facts.zero_rows += usize::from(norm == 0.0);
+        })?;
+        for (low, high) in columns {
+            facts.smallest = facts.smallest.min(low);
+            facts.largest = facts.largest.max(high);
+            facts.constant_columns += usize::from(low == high);
+        }
+        facts.zeros = zeros as f64 / (rows as f64 * width as f64);
+        if let Some(labels) = &data.labels {
+            let classes: std::collections::BTreeSet<i64> =
+                labels.read(0..labels.len())?.into_iter().collect();
+            facts.classes = Some(classes.len());
+        }
+        Ok(facts)
+    }
+
+    fn json(&self, data: &Dataset<'_>, kind: &str) -> Value {
+        json!({
+            "schema": "offspan.inspect/1",
+            "kind": kind,
+            "rows": data.rows(),
+            "width": data.width(),
+            "logits": data.logits.as_ref().map(|logits| logits.width()),
+            "classes": self.classes,
+            "smallest": self.smallest,
+            "largest": self.largest,
+            "norms": [self.shortest, self.longest],
+            "zeros": self.zeros,
+            "zero_rows": self.zero_rows,
+            "constant_columns": self.constant_columns,
+        })
+    }
+}

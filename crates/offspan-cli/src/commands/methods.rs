@@ -1,0 +1,32 @@
+//! `offspan methods`: the catalogue.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use offspan::CATALOGUE;
+
+use crate::Outcome;
+use crate::args::MethodsArgs;
+use crate::output::{print, print_json};
+
+pub(crate) fn run(args: &MethodsArgs) -> Outcome {
+    if args.json {
+        print_json(&CATALOGUE)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for method in CATALOGUE {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}\n  {}", method.name, method.summary);
+        let _ = writeln!(text, "  needs    features; {}", method.needs);
+        for (index, parameter) in method.parameters.iter().enumerate() {
+            let label = if index == 0 { "takes" } else { "" };
+            let _ = writeln!(text, "  {label:<8} {:<25} [{}]", parameter.flag, parameter.default);
+        }
+        let _ = writeln!(text, "  source   {}", method.source);
+        let _ = writeln!(text, "  checked  {}\n", method.parity);
+    }
+    text += "Every kernel PCA method also takes --precision f32|f64.\n";
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,10 @@
+//! One file per command.
+
+pub(crate) mod demo;
+pub(crate) mod eval;
+pub(crate) mod fit;
+pub(crate) mod inspect;
+pub(crate) mod methods;
+pub(crate) mod score;
+pub(crate) mod shell;
+pub(crate) mod synth;

@@ -1,0 +1,32 @@
+//! `offspan synth`: a feature file of any size.
+
+use std::process::ExitCode;
+
+use offspan::io::create_atomically;
+use offspan::{Observer, SyntheticFeatures};
+
+use crate::Outcome;
+use crate::args::SynthArgs;
+use crate::output::Failure;
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &SynthArgs) -> Outcome {
+    if args.width == 0 || args.rows == 0 {
+        return Err(Failure::Usage("--rows and --width must be at least 1".to_owned()));
+    }
+    let progress = Progress::default();
+    progress.begin("synthetic features", args.rows);
+    let mut features = SyntheticFeatures::new(args.width, args.classes, args.seed);
+    create_atomically(&args.output, |file| {
+        features.write_npy(file, args.element, args.rows, |row| {
+            if row % 4096 == 4095 {
+                progress.advance(4096);
+                if progress.interrupted() {
+                    return Err(std::io::ErrorKind::Interrupted.into());
+                }
+            }
+            Ok(())
+        })
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,302 @@
+//! What several test files need: rows, files byte by byte, and a list of every method.
+
+// Each test file compiles its own copy and uses a part of it.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2, ArrayView2};
+use offspan::io::{Dataset, Head};
+use offspan::map::{Draw, EigenFloor};
+use offspan::{
+    Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel,
+    KpcaParams, MapParams, MethodSpec, Precision, Residual, Result, Sampling,
+};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+/// Numbers in [0, 1) that look random and are the same everywhere (SplitMix64).
+pub(crate) struct Noise(pub(crate) u64);
+
+impl Noise {
+    pub(crate) fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Rows around a few centres, all entries positive: like the features of a network.
+pub(crate) fn features(rows: usize, width: usize, seed: u64) -> Array2<f32> {
+    let mut noise = Noise(seed);
+    let centres = Array2::from_shape_simple_fn((3, width), || noise.next());
+    Array2::from_shape_fn((rows, width), |(i, j)| {
+        (0.05 + centres[[i % 3, j]] + 0.6 * noise.next()) as f32
+    })
+}
+
+/// A last layer for four classes.
+pub(crate) fn head(width: usize) -> Head {
+    let mut noise = Noise(77);
+    let weight = Array2::from_shape_simple_fn((4, width), || 2.0 * noise.next() - 1.0);
+    Head::new(weight, Array1::from(vec![0.1, -0.2, 0.3, 0.0])).unwrap()
+}
+
+/// The logits that [`head`] gives.
+pub(crate) fn logits(features: ArrayView2<'_, f32>) -> Array2<f32> {
+    let head = head(features.ncols());
+    (features.mapv(f64::from).dot(&head.weight.t()) + &head.bias).mapv(|x| x as f32)
+}
+
+/// Frequencies and phases to give to a Fourier map.
+pub(crate) fn fourier_parts(features: usize, width: usize) -> FourierParts {
+    let mut noise = Noise(5);
+    FourierParts {
+        frequencies: Array2::from_shape_simple_fn((features, width), || 4.0 * noise.next() - 2.0),
+        phases: Array1::from_shape_simple_fn(features, || std::f64::consts::TAU * noise.next()),
+    }
+}
+
+/// All rows go into the fit, and there is no threshold.
+pub(crate) fn whole_fit() -> FitOptions<'static> {
+    FitOptions { hold_out: 0.0, ..FitOptions::default() }
+}
+
+/// Fits to rows in memory, all of them, with logits and head at hand.
+pub(crate) fn fit(spec: &MethodSpec, rows: ArrayView2<'_, f32>) -> Result<Detector> {
+    fit_with(spec, rows, &whole_fit())
+}
+
+pub(crate) fn fit_with(
+    spec: &MethodSpec,
+    rows: ArrayView2<'_, f32>,
+    options: &FitOptions<'_>,
+) -> Result<Detector> {
+    let logits = logits(rows);
+    let data = Dataset::new("train", rows).with_logits(logits.view())?;
+    Detector::fit(spec, &data, Some(&head(rows.ncols())), options)
+}
+
+/// Scores of rows in memory, with logits at hand.
+pub(crate) fn scores(detector: &Detector, rows: ArrayView2<'_, f32>) -> Vec<f64> {
+    detector.score(rows, Some(logits(rows).view())).unwrap().to_vec()
+}
+
+/// The same numbers, bit for bit: −0 is not 0.
+pub(crate) fn bits(scores: &[f64]) -> Vec<u64> {
+    scores.iter().map(|score| score.to_bits()).collect()
+}
+
+pub(crate) const KERNELS: [Kernel; 4] = [
+    Kernel::Linear,
+    Kernel::Gaussian { gamma: 0.9 },
+    Kernel::Laplacian { gamma: 0.2 },
+    Kernel::Polynomial { degree: 2, coef0: 1.0 },
+];
+
+pub(crate) fn nystrom(kernel: Kernel, landmarks: usize, residual: Residual) -> KpcaParams {
+    KpcaParams {
+        kernel,
+        residual,
+        components: Components::ExplainedVariance(0.8),
+        ..KpcaParams::nystrom_uniform(landmarks)
+    }
+}
+
+pub(crate) fn fourier(kernel: Kernel, features: usize, draw: Draw) -> KpcaParams {
+    KpcaParams {
+        kernel,
+        map: MapParams::Fourier { features, draw, parts: None },
+        components: Components::ExplainedVariance(0.8),
+        ..KpcaParams::default()
+    }
+}
+
+pub(crate) fn pca() -> KpcaParams {
+    KpcaParams {
+        kernel: Kernel::Linear,
+        map: MapParams::Identity,
+        components: Components::ExplainedVariance(0.6),
+        ..KpcaParams::default()
+    }
+}
+
+pub(crate) fn exact(kernel: Kernel, form: ExactForm) -> KpcaParams {
+    KpcaParams {
+        kernel,
+        map: MapParams::Exact { form },
+        components: Components::Fixed(3),
+        ..KpcaParams::default()
+    }
+}
+
+/// Every method in every form that reads or writes something of its own, by name. Features have to
+/// be [`WIDTH`] wide, and there have to be at least 40 rows.
+pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
+    let gaussian = Kernel::Gaussian { gamma: 0.9 };
+    let mut kpca = vec![
+        ("pca".to_owned(), pca()),
+        ("pca with more kept than not".to_owned(), {
+            KpcaParams { components: Components::Fixed(WIDTH - 1), ..pca() }
+        }),
+        ("pca complete".to_owned(), KpcaParams { residual: Residual::Complete, ..pca() }),
+        ("pca without cosine".to_owned(), KpcaParams { cosine: false, ..pca() }),
+        ("rff laplacian".to_owned(), fourier(Kernel::Laplacian { gamma: 0.2 }, 40, Draw::Iid)),
+        ("rff given parts".to_owned(), {
+            let parts = Some(fourier_parts(40, WIDTH));
+            let map = MapParams::Fourier { features: 40, draw: Draw::Iid, parts };
+            KpcaParams { map, ..fourier(gaussian, 40, Draw::Iid) }
+        }),
+        ("sketch".to_owned(), {
+            let kernel = Kernel::Polynomial { degree: 2, coef0: 1.0 };
+            let map = MapParams::TensorSketch { features: 33 };
+            KpcaParams { map, ..nystrom(kernel, 1, Residual::Plain) }
+        }),
+    ];
+    for draw in [Draw::Iid, Draw::Orthogonal, Draw::Structured] {
+        kpca.push((format!("rff {}", draw.name()), fourier(gaussian, 40, draw)));
+    }
+    for kernel in KERNELS {
+        for residual in [Residual::Plain, Residual::Complete] {
+            let params = nystrom(kernel, 20, residual);
+            kpca.push((format!("nys {} {residual:?}", kernel.name()), params));
+        }
+        for form in [ExactForm::Centred, ExactForm::Proposition2] {
+            kpca.push((format!("exact {} {form:?}", kernel.name()), exact(kernel, form)));
+        }
+    }
+    let low = MapParams::Nystrom {
+        landmarks: 20,
+        sampling: Sampling::LowEnergy,
+        floor: EigenFloor::default(),
+    };
+    let low = KpcaParams { map: low, ..nystrom(gaussian, 20, Residual::Plain) };
+    kpca.push(("nys low-energy".to_owned(), low.clone()));
+    for fusion in [Fusion::EnergyProduct, Fusion::EnergyRatio] {
+        kpca.push((format!("nys {fusion:?}"), KpcaParams { fusion: Some(fusion), ..low.clone() }));
+        for (clip, name) in [(Clip::Value(0.9), "value"), (Clip::Percentile(80.0), "percentile")] {
+            let params = KpcaParams { fusion: Some(fusion), react: Some(clip), ..low.clone() };
+            kpca.push((format!("nys {fusion:?} react {name}"), params));
+        }
+    }
+    let rff = fourier(gaussian, 40, Draw::Structured);
+    kpca.push(("rff react".to_owned(), KpcaParams { react: Some(Clip::Percentile(90.0)), ..rff }));
+
+    let mut all = Vec::new();
+    for (name, params) in kpca {
+        for precision in [Precision::F32, Precision::F64] {
+            let spec = MethodSpec::Kpca(KpcaParams { precision, ..params.clone() });
+            all.push((format!("{name} {precision}"), spec));
+        }
+    }
+    all.push(("ensemble".to_owned(), ensemble()));
+    all.push(("energy".to_owned(), MethodSpec::Energy { temperature: 1.5 }));
+    all.push(("knn".to_owned(), MethodSpec::Knn { neighbours: 3 }));
+    all
+}
+
+/// Width of the features that [`every_method`] is made for; no power of two.
+pub(crate) const WIDTH: usize = 11;
+
+pub(crate) fn ensemble() -> MethodSpec {
+    let gaussian = Kernel::Gaussian { gamma: 0.9 };
+    MethodSpec::KpcaEnsemble(EnsembleParams {
+        rff: fourier(gaussian, 40, Draw::Structured),
+        nystrom: nystrom(gaussian, 20, Residual::Complete),
+    })
+}
+
+/// A `.npy` file with this header text.
+pub(crate) fn npy_with_header(version: u8, header: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x93NUMPY".to_vec();
+    bytes.extend([version, 0]);
+    if version == 1 {
+        bytes.extend((header.len() as u16).to_le_bytes());
+    } else {
+        bytes.extend((header.len() as u32).to_le_bytes());
+    }
+    bytes.extend(header);
+    bytes.extend(data);
+    bytes
+}
+
+/// A well-formed `.npy` file; `shape` as Python writes it.
+pub(crate) fn npy(version: u8, descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let fortran = if fortran { "True" } else { "False" };
+    let header =
+        format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
+    npy_with_header(version, header.as_bytes(), data)
+}
+
+/// A `.npy` file of `f32` rows.
+pub(crate) fn npy_f32(rows: ArrayView2<'_, f32>) -> Vec<u8> {
+    npy(1, "<f4", false, &format!("({}, {})", rows.nrows(), rows.ncols()), &le_f32(rows.iter()))
+}
+
+pub(crate) fn le_f32<'a>(values: impl IntoIterator<Item = &'a f32>) -> Vec<u8> {
+    values.into_iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+pub(crate) fn le_f64<'a>(values: impl IntoIterator<Item = &'a f64>) -> Vec<u8> {
+    values.into_iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// A safetensors file with this header text.
+pub(crate) fn tensors_with_header(header: &str, data: &[u8]) -> Vec<u8> {
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+pub(crate) type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
+/// One entry of [`Tensors`] with `f32` elements.
+pub(crate) fn f32_tensor(shape: &[usize], value: f32) -> (Dtype, Vec<usize>, Vec<u8>) {
+    let count = shape.iter().product();
+    (Dtype::F32, shape.to_vec(), le_f32(&vec![value; count]))
+}
+
+/// A well-formed safetensors file.
+pub(crate) fn tensors(parts: &Tensors, metadata: Option<HashMap<String, String>>) -> Vec<u8> {
+    let views = parts.iter().map(|(name, (dtype, shape, data))| {
+        (name, TensorView::new(*dtype, shape.clone(), data).unwrap())
+    });
+    safetensors::serialize(views, metadata).unwrap()
+}
+
+/// Writes a file and gives back its path.
+pub(crate) fn put(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Changes the JSON document and the tensors of a file that offspan wrote.
+pub(crate) fn alter(bytes: &[u8], change: impl FnOnce(&mut Value, &mut Tensors)) -> Vec<u8> {
+    let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
+    let (key, json) = header.metadata().clone().unwrap().into_iter().next().unwrap();
+    let mut json: Value = serde_json::from_str(&json).unwrap();
+    let mut parts = SafeTensors::deserialize(bytes)
+        .unwrap()
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+        .collect();
+    change(&mut json, &mut parts);
+    tensors(&parts, Some(HashMap::from([(key, json.to_string())])))
+}
+
+/// The names in a folder, hidden ones too.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
