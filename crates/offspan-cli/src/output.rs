@@ -89,14 +89,14 @@ impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
-        let width = |column: usize| {
+        let widest = |column: usize| {
             self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths: Vec<usize> = (0..columns).map(widest).collect();
         for (index, row) in self.rows.iter().enumerate() {
             let mut line = format!("{:<1$}", cell(row, 0), widths[0]);
-            for column in 1..columns {
-                line += &format!("  {:>1$}", cell(row, column), widths[column]);
+            for (column, width) in widths.iter().enumerate().skip(1) {
+                line += &format!("  {:>width$}", cell(row, column));
             }
             writeln!(f, "{}", line.trim_end())?;
             if index == 0 {

@@ -178,9 +178,8 @@ fn params(args: &MethodArgs, map: MapParams, kind: Kind) -> Result<KpcaParams, F
         react: args.react,
         fusion: args.fuse.map(|fuse| match fuse {
             FuseName::EnergyProduct => Fusion::EnergyProduct,
-            FuseName::EnergyRatio => Fusion::EnergyRatio,
             FuseName::Energy if kind == Kind::Fourier => Fusion::EnergyProduct,
-            FuseName::Energy => Fusion::EnergyRatio,
+            FuseName::Energy | FuseName::EnergyRatio => Fusion::EnergyRatio,
         }),
         seed: args.seed,
         precision: args.precision,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
 use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter};
-use crate::kpca::{Checkpointing, KpcaSummary, Training};
+use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training};
 use crate::methods::{MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::{Error, HoldOut, Result};
@@ -166,7 +166,6 @@ impl Detector {
                 })
                 .collect::<Result<_>>()?;
             scores.extend(blocks.into_iter().flatten());
-            data.features.release(round[0]..round[round.len() - 1] + 1);
             options.observer.advance(round.len() as u64);
         }
         Threshold::new(&scores, options.keep, CalibrationSource::HeldOut).map(Some)
@@ -241,7 +240,7 @@ impl Detector {
     pub fn kpca_summaries(&self) -> Vec<&KpcaSummary> {
         match &self.model {
             Model::Kpca(model) => vec![model.summary()],
-            Model::Ensemble(model) => model.members().iter().map(|m| m.summary()).collect(),
+            Model::Ensemble(model) => model.members().iter().map(KpcaModel::summary).collect(),
             Model::Energy(_) | Model::Knn(_) => Vec::new(),
         }
     }
@@ -251,7 +250,7 @@ impl Detector {
     pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
         match &self.model {
             Model::Kpca(model) => vec![model.eigenvalues()],
-            Model::Ensemble(model) => model.members().iter().map(|m| m.eigenvalues()).collect(),
+            Model::Ensemble(model) => model.members().iter().map(KpcaModel::eigenvalues).collect(),
             Model::Energy(_) | Model::Knn(_) => Vec::new(),
         }
     }
@@ -332,9 +331,8 @@ fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> HoldOut {
         return hold_out;
     }
     options.observer.note(&format!(
-        "no threshold: {} of {rows} rows would be fewer than {FEWEST_ROWS} to set it with, so all \
-         rows are used for the fit (give --calibrate FILE, or a larger --hold-out)",
-        share
+        "no threshold: a share of {share} of {rows} rows is fewer than {FEWEST_ROWS} to set it with, \
+         so all rows are used for the fit (give --calibrate FILE, or a larger --hold-out)"
     ));
     HoldOut::NONE
 }

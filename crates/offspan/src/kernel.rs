@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Real, Result, vector};
+use crate::{Error, Real, Result, math, vector};
 
 /// A positive-definite kernel k(a, b).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,8 @@ impl Kernel {
             for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
                 let (x, out) = (contiguous_row(&x), contiguous_row_mut(&mut out));
                 vector::manhattan_distances(x, rows, out);
-                out.iter_mut().for_each(|o| *o = (gamma * *o).exp_minus_one());
+                out.iter_mut().for_each(|o| *o *= gamma);
+                math::exp_minus_one(out);
             }
             return;
         }
@@ -175,13 +176,17 @@ impl<T: Real> Anchors<T> {
         for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
             let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));
             let out = contiguous_row_mut(&mut out);
-            for (o, &anchor_norm) in out.iter_mut().zip(&self.squared_norms) {
-                let squared_distance = norm + anchor_norm - two * *o;
-                // Rounding can make the distance of a row to itself negative.
-                let zero = T::default();
-                let clamped = if squared_distance > zero { squared_distance } else { zero };
-                *o = (factor * clamped).exp_minus_one();
-            }
+            vector::dispatch(
+                #[inline(always)]
+                || {
+                    for (o, &anchor_norm) in out.iter_mut().zip(&self.squared_norms) {
+                        let squared = norm + anchor_norm - two * *o;
+                        // Rounding can make the distance of a row to itself negative.
+                        *o = factor * if squared > T::default() { squared } else { T::default() };
+                    }
+                },
+            );
+            math::exp_minus_one(out);
         }
     }
 }

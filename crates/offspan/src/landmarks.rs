@@ -48,6 +48,8 @@ impl Sampling {
 const BLOCK: usize = 256;
 const BLOCKS_PER_ROUND: usize = 32;
 
+const ROWS_BETWEEN_RELEASES: usize = 64;
+
 /// Chooses `count` rows among those that `keep` accepts; ascending row numbers.
 ///
 /// Equal energies are ordered by row number, so the choice does not depend on threads. Memory is
@@ -163,11 +165,16 @@ fn smallest(
     Ok(chosen)
 }
 
-/// Copies rows together.
+/// Copies rows (ascending) together, letting go of what is read on the way: a row touches many more
+/// bytes of a mapped file than its own.
 pub(crate) fn gather<T: Real>(source: &dyn FeatureSource, rows: &[usize]) -> Result<Array2<T>> {
     let mut out = Array2::from_elem((rows.len(), source.width()), T::default());
-    for (i, &row) in rows.iter().enumerate() {
-        read_finite(source, row, out.slice_mut(ndarray::s![i..=i, ..]))?;
+    for (index, part) in rows.chunks(ROWS_BETWEEN_RELEASES).enumerate() {
+        for (i, &row) in part.iter().enumerate() {
+            let i = index * ROWS_BETWEEN_RELEASES + i;
+            read_finite(source, row, out.slice_mut(ndarray::s![i..=i, ..]))?;
+        }
+        source.release(part[0]..part[part.len() - 1] + 1);
     }
     Ok(out)
 }

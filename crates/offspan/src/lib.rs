@@ -47,6 +47,7 @@ mod kpca;
 mod landmarks;
 mod linalg;
 pub mod map;
+mod math;
 mod methods;
 pub mod metrics;
 mod moments;

@@ -76,10 +76,6 @@ pub trait Real:
     fn is_finite_number(self) -> bool;
     /// Absolute value.
     fn magnitude(self) -> Self;
-    /// exp(x) − 1, accurate near 0.
-    fn exp_minus_one(self) -> Self;
-    /// Cosine.
-    fn cosine(self) -> Self;
     /// Integer power.
     fn power(self, exponent: i32) -> Self;
     /// Reads rows of a source in this type.
@@ -123,16 +119,6 @@ macro_rules! real {
             #[inline]
             fn magnitude(self) -> Self {
                 self.abs()
-            }
-
-            #[inline]
-            fn exp_minus_one(self) -> Self {
-                self.exp_m1()
-            }
-
-            #[inline]
-            fn cosine(self) -> Self {
-                self.cos()
             }
 
             #[inline]

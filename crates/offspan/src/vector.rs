@@ -30,7 +30,7 @@ fn fold_lanes<T: Real, A: Real>(a: &[T], b: &[T], mut term: impl FnMut(T, T) -> 
     while width > 1 {
         width /= 2;
         for lane in 0..width {
-            lanes[lane] = lanes[lane] + lanes[lane + width];
+            lanes[lane] += lanes[lane + width];
         }
     }
     lanes[0]

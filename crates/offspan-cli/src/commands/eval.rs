@@ -160,7 +160,7 @@ fn evaluate_detector(
         let evaluation = evaluate(&ind, ood, options).map_err(offspan::Error::from)?;
         evaluations.insert(set.name.clone(), evaluation);
     }
-    let all: Vec<Evaluation> = evaluations.values().cloned().collect();
+    let all: Vec<Evaluation> = evaluations.values().copied().collect();
     let average = average(&all)
         .ok_or_else(|| Failure::Usage("the pack has no out-of-distribution sets".to_owned()))?;
     Ok(MethodResult {

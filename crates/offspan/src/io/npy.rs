@@ -266,17 +266,14 @@ impl<W: Write + Seek> NpyWriter<W> {
     /// If the row does not have the declared width.
     pub fn row(&mut self, row: &[f32]) -> std::io::Result<()> {
         assert_eq!(row.len(), self.width);
+        let out = &mut self.out;
         for &value in row {
             match self.element {
-                ElementType::F16 => {
-                    self.out.write_all(&half::f16::from_f32(value).to_le_bytes())?
-                }
-                ElementType::Bf16 => {
-                    self.out.write_all(&half::bf16::from_f32(value).to_le_bytes())?
-                }
-                ElementType::F32 => self.out.write_all(&value.to_le_bytes())?,
-                ElementType::F64 => self.out.write_all(&f64::from(value).to_le_bytes())?,
-            }
+                ElementType::F16 => out.write_all(&half::f16::from_f32(value).to_le_bytes()),
+                ElementType::Bf16 => out.write_all(&half::bf16::from_f32(value).to_le_bytes()),
+                ElementType::F32 => out.write_all(&value.to_le_bytes()),
+                ElementType::F64 => out.write_all(&f64::from(value).to_le_bytes()),
+            }?;
         }
         self.rows += 1;
         Ok(())

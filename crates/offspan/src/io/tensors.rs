@@ -266,7 +266,13 @@ fn data_end(bytes: &[u8], header: u64) -> Option<u64> {
 /// Collects tensors and one JSON document, and writes them as a safetensors file.
 #[derive(Default)]
 pub(crate) struct TensorWriter<'a> {
-    tensors: BTreeMap<String, (Dtype, Vec<usize>, Cow<'a, [u8]>)>,
+    tensors: BTreeMap<String, Entry<'a>>,
+}
+
+struct Entry<'a> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Cow<'a, [u8]>,
 }
 
 impl<'a> TensorWriter<'a> {
@@ -297,12 +303,12 @@ impl<'a> TensorWriter<'a> {
             Some(slice) => Cow::Borrowed(bytemuck::cast_slice(slice)),
             None => Cow::Owned(bytemuck::cast_slice(&copy()).to_vec()),
         };
-        self.tensors.insert(name, (dtype, shape, bytes));
+        self.tensors.insert(name, Entry { dtype, shape, bytes });
     }
 
     /// The file's bytes, with `json` under the metadata key `key`.
     pub(crate) fn to_bytes(&self, key: &str, json: String) -> Vec<u8> {
-        let views = self.tensors.iter().map(|(name, (dtype, shape, bytes))| {
+        let views = self.tensors.iter().map(|(name, Entry { dtype, shape, bytes })| {
             let view = TensorView::new(*dtype, shape.clone(), bytes)
                 .unwrap_or_else(|_| unreachable!("the shape is the array's own"));
             (name, view)

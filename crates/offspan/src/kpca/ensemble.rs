@@ -151,7 +151,6 @@ fn standard(model: &KpcaModel, training: &Training<'_>) -> Result<Standard> {
         })
         .collect::<Result<Vec<_>>>()?
         .concat();
-    training.data.features.release(0..rows);
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;
     let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n;

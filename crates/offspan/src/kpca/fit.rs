@@ -232,9 +232,7 @@ fn build_map<T: Real>(
         )),
         MapParams::Nystrom { floor, .. } => {
             training.observer.begin("landmark kernel", 0);
-            let features = &*training.data.features;
-            let mut rows = landmarks::gather::<T>(features, landmark_rows)?;
-            features.release(0..features.rows());
+            let mut rows = landmarks::gather::<T>(&*training.data.features, landmark_rows)?;
             if let Some(&zero) = preprocess.apply(rows.view_mut()).first() {
                 return Err(zero_row(training.data, landmark_rows[zero], preprocess));
             }

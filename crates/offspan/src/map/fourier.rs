@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::random::{Random, Stream};
-use crate::{Error, Kernel, Real, Result, linalg, vector};
+use crate::{Error, Kernel, Real, Result, linalg, math, vector};
 
 /// How the frequencies ω are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -164,10 +164,9 @@ impl<T: Real> Fourier<T> {
                 }
             }
         }
+        let phases = self.phases.as_slice().unwrap_or_default();
         for mut out in out.rows_mut() {
-            for (o, &phase) in contiguous_row_mut(&mut out).iter_mut().zip(&self.phases) {
-                *o = self.amplitude * (*o + phase).cosine();
-            }
+            math::scaled_cosines(contiguous_row_mut(&mut out), phases, self.amplitude);
         }
     }
 }

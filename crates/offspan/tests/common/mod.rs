@@ -10,8 +10,8 @@ use ndarray::{Array1, Array2, ArrayView2};
 use offspan::io::{Dataset, Head};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
-    Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel,
-    KpcaParams, MapParams, MethodSpec, Precision, Residual, Result, Sampling,
+    Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion,
+    Kernel, KpcaParams, MapParams, MethodSpec, Precision, Residual, Result, Sampling,
 };
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};

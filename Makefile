@@ -1,0 +1,34 @@
+# `make test` installs what the tests need and runs them all; `make check` is what CI runs.
+
+.PHONY: test fmt lint doc deny check demo reference
+
+test:
+	cargo test --workspace --locked
+
+fmt:
+	cargo fmt --all --check
+
+lint:
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Licences, advisories and duplicate versions; needs `cargo install cargo-deny`.
+deny:
+	cargo deny check
+
+check: test fmt lint doc
+
+demo:
+	cargo run --release --locked -- demo
+
+# The plain NumPy float64 reference against golden scores and packs: make reference PACK=folder
+VENV ?= .venv
+$(VENV)/bin/python:
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet numpy safetensors
+
+reference: $(VENV)/bin/python
+	cargo build --release --locked
+	$(VENV)/bin/python bench/reference/compare_pack.py $(PACK) --offspan target/release/offspan
