@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
-use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter};
+use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, write_bytes};
 use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training};
 use crate::methods::{MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
@@ -15,6 +15,9 @@ use crate::{Error, HoldOut, Result};
 
 const FORMAT_KEY: &str = "offspan.detector";
 const VERSION: u32 = 1;
+
+/// Wider features than this in a file are taken for damage: random features allocate by the width.
+const WIDEST: usize = 1 << 24;
 
 /// Rows scored by one task. It is a constant, so that a row's score does not depend on threads.
 const BLOCK: usize = 256;
@@ -109,6 +112,7 @@ impl Detector {
         if let Some(head) = head {
             head.check_width(data.width())?;
         }
+        let spec = &spec.check()?;
         let hold_out = choose_hold_out(data, options);
         let training = Training {
             data,
@@ -269,9 +273,7 @@ impl Detector {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let mut writer = TensorWriter::default();
-        self.model.write(&mut writer);
-        writer.write(path, FORMAT_KEY, serde_json::json!(self.info).to_string())
+        write_bytes(path, &self.to_bytes())
     }
 
     /// Loads a detector.
@@ -281,25 +283,12 @@ impl Detector {
     pub fn load(path: &Path) -> Result<Self> {
         let what = "an offspan detector";
         let file = TensorFile::open(path)?;
-        let json = file.metadata(FORMAT_KEY).ok_or_else(|| {
-            Error::malformed(
-                path,
-                what,
-                "it has no offspan.detector header (detectors come from `offspan fit`)",
-            )
-        })?;
-        let version: Version =
-            serde_json::from_str(json).map_err(|error| Error::malformed(path, what, error))?;
-        if version.version != VERSION {
-            return Err(Error::Version {
-                path: path.to_owned(),
-                expected: "detector version 1",
-                got: format!("version {}", version.version),
-            });
-        }
-        let info: DetectorInfo =
-            serde_json::from_str(json).map_err(|error| Error::malformed(path, what, error))?;
+        let info: DetectorInfo = file.document(FORMAT_KEY, what, VERSION)?;
         let inside = |error| Error::malformed(path, what, error);
+        if !(1..=WIDEST).contains(&info.training.width) {
+            let width = info.training.width;
+            return Err(inside(Error::parameter("width", format!("1 to {WIDEST}"), width)));
+        }
         let model = Model::read(&file, &info.spec, info.results.clone(), info.training.width)
             .map_err(inside)?;
         Ok(Detector { info, model })
@@ -311,12 +300,6 @@ impl Detector {
         path.is_file()
             && TensorFile::open(path).is_ok_and(|file| file.metadata(FORMAT_KEY).is_some())
     }
-}
-
-/// Only the version, which every version can read.
-#[derive(Deserialize)]
-struct Version {
-    version: u32,
 }
 
 /// Which rows to hold out, if any; tells why not where the user might expect some.

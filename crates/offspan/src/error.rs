@@ -170,14 +170,16 @@ pub enum Error {
     },
 
     /// A file was written by a version that this one does not know.
-    #[error("{}: format {got}; this version reads {expected}", path.display())]
+    #[error("{}: {what} of version {got}; this program reads version {expected}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
-        /// What can be read.
-        expected: &'static str,
-        /// What the file says.
-        got: String,
+        /// What kind of file it is.
+        what: &'static str,
+        /// The version that can be read.
+        expected: u32,
+        /// The file's version.
+        got: u32,
     },
 
     /// A checkpoint belongs to another fit.

@@ -6,7 +6,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
-use crate::io::{Bytes, TensorFile, TensorWriter};
+use crate::io::{Bytes, TensorFile, TensorWriter, write_bytes};
 use crate::{Error, Real, Result};
 
 /// Side of the tiles of the scatter matrix. Each is one task, and the tiling is part of what makes
@@ -182,9 +182,7 @@ impl Moments {
     /// # Errors
     /// If the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let mut writer = TensorWriter::default();
-        self.write_tensors(&mut writer);
-        writer.write(path, FORMAT_KEY, self.header())
+        write_bytes(path, &self.to_bytes())
     }
 
     /// Loads a summary.
@@ -197,18 +195,7 @@ impl Moments {
 
     fn from_bytes_of(path: &Path, bytes: Bytes) -> Result<Self> {
         let file = TensorFile::from_bytes(path, bytes)?;
-        let header = file.metadata(FORMAT_KEY).ok_or_else(|| {
-            Error::malformed(path, "a file of moments", "it has no offspan.moments header")
-        })?;
-        let header: Header = serde_json::from_str(header)
-            .map_err(|error| Error::malformed(path, "a file of moments", error))?;
-        if header.version != VERSION {
-            return Err(Error::Version {
-                path: path.to_owned(),
-                expected: "version 1",
-                got: format!("version {}", header.version),
-            });
-        }
+        let header: Header = file.document(FORMAT_KEY, "a file of moments", VERSION)?;
         Self::read_tensors(&file, header.count)
     }
 

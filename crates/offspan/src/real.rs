@@ -78,6 +78,8 @@ pub trait Real:
     fn magnitude(self) -> Self;
     /// Integer power.
     fn power(self, exponent: i32) -> Self;
+    /// The numbers as little-endian bytes.
+    fn little_endian(values: &[Self]) -> Vec<u8>;
     /// Reads rows of a source in this type.
     fn read(source: &dyn FeatureSource, start: usize, out: ArrayViewMut2<'_, Self>);
     /// `c = a·b`, or `c += a·b` with `accumulate`, on the calling thread.
@@ -124,6 +126,10 @@ macro_rules! real {
             #[inline]
             fn power(self, exponent: i32) -> Self {
                 self.powi(exponent)
+            }
+
+            fn little_endian(values: &[Self]) -> Vec<u8> {
+                values.iter().flat_map(|value| value.to_le_bytes()).collect()
             }
 
             fn read(source: &dyn FeatureSource, start: usize, out: ArrayViewMut2<'_, Self>) {

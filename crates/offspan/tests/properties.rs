@@ -113,7 +113,7 @@ fn residual(x: ArrayView1<'_, f64>, mean: &Array1<f64>, kept: ArrayView2<'_, f64
 }
 
 proptest! {
-    #![proptest_config(cases(32))]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn moments_do_not_depend_on_how_rows_are_parted_and_merged(
@@ -195,7 +195,7 @@ fn fixed_kinds(landmarks: &[usize]) -> Vec<KpcaParams> {
 }
 
 proptest! {
-    #![proptest_config(cases(12))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn the_order_of_training_rows_does_not_matter(rows in 20usize..60, seed: u64) {
@@ -364,9 +364,15 @@ fn a_row_of_real_width_has_one_score_however_many_rows_come_with_it() {
         fourier(gaussian, 512, Draw::Structured),
         nystrom(gaussian, 300, Residual::Plain),
         nystrom(gaussian, 300, Residual::Complete),
+        // Few directions make small products, which libraries treat in other ways than large ones.
+        KpcaParams { components: Components::Fixed(1), ..pca() },
+        KpcaParams {
+            components: Components::Fixed(2),
+            ..nystrom(gaussian, 200, Residual::Complete)
+        },
     ] {
         for precision in [Precision::F32, Precision::F64] {
-            let what = format!("{} {precision}", params.method());
+            let what = format!("{} {:?} {precision}", params.method(), params.components);
             let spec = MethodSpec::Kpca(KpcaParams { precision, ..params.clone() });
             let detector = fit(&spec, train.view()).unwrap();
             let uneven = uneven_parts(&detector, &test, &[1, 2, 3, 5, 8, 13, 33, 64, 100, 255]);
@@ -422,7 +428,7 @@ fn wild_rows(rows: usize, width: usize, seed: u64) -> Array2<f32> {
 }
 
 proptest! {
-    #![proptest_config(cases(6))]
+    #![proptest_config(cases(10))]
 
     #[test]
     fn wild_rows_get_scores_that_are_numbers_of_at_most_zero(seed: u64) {
@@ -460,6 +466,9 @@ fn unbounded_methods() -> Vec<(String, KpcaParams)> {
             KpcaParams { components: Components::Fixed(WIDTH - 1), ..pca() }
         }),
         ("pca complete".to_owned(), KpcaParams { residual: Residual::Complete, ..pca() }),
+        // Far away their features are as good as random, which is far from any subspace as well.
+        ("rff iid".to_owned(), fourier(KERNELS[1], 200, Draw::Iid)),
+        ("rff structured".to_owned(), fourier(KERNELS[1], 200, Draw::Structured)),
     ];
     for kernel in KERNELS {
         let nys = nystrom(kernel, 20, Residual::Complete);
@@ -483,7 +492,7 @@ fn a_row_far_outside_never_looks_like_one_inside() {
             for size in [1e2, 1e6, 1e12, 1e19, 1e20, 1e30, 2e38] {
                 let outside = scores(&detector, direction.mapv(|x| x * size).view());
                 let best = outside.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                if !(best < inside) || outside.iter().any(|score| score.is_nan()) {
+                if best >= inside || outside.iter().any(|score| score.is_nan()) {
                     wrong.push(format!(
                         "{name} {precision}: {size:e} scores {best}, {inside} inside"
                     ));
@@ -500,6 +509,10 @@ fn rows_whose_squares_leave_f32_are_scored_as_in_f64_or_refused() {
     let test = features(20, WIDTH, 2).mapv(|x| 1e21 * (0.8 - x));
     let mut wrong = Vec::new();
     for (name, params) in unbounded_methods() {
+        // Angles of 1e20 have no digits in common in the two precisions.
+        if name.starts_with("rff") {
+            continue;
+        }
         let with = |precision| {
             let params = KpcaParams { cosine: false, precision, ..params.clone() };
             let detector = fit(&MethodSpec::Kpca(params), train.view())?;
@@ -574,7 +587,7 @@ fn another_seed_is_another_detector_where_there_is_chance() {
 }
 
 proptest! {
-    #![proptest_config(cases(12))]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn a_threshold_keeps_the_share_it_promises_and_is_the_largest_that_does(

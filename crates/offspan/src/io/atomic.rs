@@ -24,9 +24,8 @@ pub fn create_atomically(
     }
     // A link keeps pointing where it does: replace what it points to.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let prefix = format!(".{}.", target.file_name().unwrap_or_default().to_string_lossy());
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".partial");
+    builder.prefix(".offspan-").suffix(".partial");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

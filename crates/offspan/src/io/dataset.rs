@@ -211,7 +211,8 @@ impl Head {
 /// # Errors
 /// If a file cannot be read or the shapes do not fit.
 pub fn open_head(path: &Path) -> Result<Head> {
-    if let Some((weight, bias)) = path.to_str().and_then(|text| text.split_once(',')) {
+    let pair = path.to_str().and_then(|text| text.split_once(','));
+    if let (Some((weight, bias)), false) = (pair, path.exists()) {
         let weight = npy::open(Path::new(weight))?;
         let mut array = Array2::zeros((weight.rows(), weight.width()));
         super::read_finite(&weight, 0, array.view_mut())?;

@@ -138,18 +138,19 @@ fn convert_into<T: Copy + Default>(
     }
 }
 
-/// Elements widened at a time through an aligned buffer: tensors in a file need not be aligned.
+/// Halves widened at a time, through a buffer: tensors in a file need not be aligned.
 const RUN: usize = 512;
 
-fn halves<H: bytemuck::Pod + Default, T>(
+fn halves<H: Copy + Default, T>(
     bytes: &[u8],
     out: &mut [T],
+    from_bits: impl Fn(u16) -> H,
     widen: impl Fn(&[H], &mut [T]),
 ) {
     let mut buffer = [H::default(); RUN];
-    for (bytes, out) in bytes.chunks(RUN * size_of::<H>()).zip(out.chunks_mut(RUN)) {
+    for (bytes, out) in bytes.chunks(RUN * size_of::<u16>()).zip(out.chunks_mut(RUN)) {
         let run = &mut buffer[..out.len()];
-        bytemuck::cast_slice_mut(run).copy_from_slice(bytes);
+        words(bytes, run, |word| from_bits(u16::from_le_bytes(word)));
         widen(run, out);
     }
 }
@@ -178,10 +179,10 @@ impl FeatureSource for Matrix {
     fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
         self.read_with(start, out, |bytes, out| match self.element {
             ElementType::F16 => {
-                halves(bytes, out, |run: &[f16], out| run.convert_to_f32_slice(out));
+                halves(bytes, out, f16::from_bits, |run, out| run.convert_to_f32_slice(out));
             }
             ElementType::Bf16 => {
-                halves(bytes, out, |run: &[bf16], out| run.convert_to_f32_slice(out));
+                halves(bytes, out, bf16::from_bits, |run, out| run.convert_to_f32_slice(out));
             }
             ElementType::F32 => words(bytes, out, f32::from_le_bytes),
             ElementType::F64 => words(bytes, out, |word| f64::from_le_bytes(word) as f32),
@@ -191,10 +192,10 @@ impl FeatureSource for Matrix {
     fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
         self.read_with(start, out, |bytes, out| match self.element {
             ElementType::F16 => {
-                halves(bytes, out, |run: &[f16], out| run.convert_to_f64_slice(out));
+                halves(bytes, out, f16::from_bits, |run, out| run.convert_to_f64_slice(out));
             }
             ElementType::Bf16 => {
-                halves(bytes, out, |run: &[bf16], out| run.convert_to_f64_slice(out));
+                halves(bytes, out, bf16::from_bits, |run, out| run.convert_to_f64_slice(out));
             }
             ElementType::F32 => words(bytes, out, |word| f64::from(f32::from_le_bytes(word))),
             ElementType::F64 => words(bytes, out, f64::from_le_bytes),

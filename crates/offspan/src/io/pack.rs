@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Head, open_dataset, open_head};
+use super::{Dataset, Head, TensorFile, open_dataset};
 use crate::{Error, Result};
 
 /// A folder with `train`, and where given `test`, `ood/NAME` and `head`.
@@ -46,7 +46,11 @@ impl Pack {
             .filter_map(|(name, stem)| open_split(&stem, &name).transpose())
             .collect::<Result<Vec<_>>>()?;
         let head_path = folder.join("head.safetensors");
-        let head = if head_path.exists() { Some(open_head(&head_path)?) } else { None };
+        let head = if head_path.exists() {
+            Some(Head::from_tensors(&TensorFile::open(&head_path)?)?)
+        } else {
+            None
+        };
         Self::new(name, train, test, ood, head)
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ndarray::{Array1, Array2};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use serde::de::DeserializeOwned;
 
 use super::labels::{Integer, Labels};
 use super::matrix::{ElementType, FileKind, Matrix, Order, file_kind};
@@ -58,6 +59,34 @@ impl TensorFile {
 
     pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
+    }
+
+    /// The JSON document that one of our files keeps under `key`, if its version is the one that
+    /// this program reads. `what` names such a file in messages.
+    pub(crate) fn document<D: DeserializeOwned>(
+        &self,
+        key: &str,
+        what: &'static str,
+        version: u32,
+    ) -> Result<D> {
+        #[derive(serde::Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let malformed = |reason: String| Error::malformed(&self.path, what, reason);
+        let json =
+            self.metadata(key).ok_or_else(|| malformed(format!("it has no {key} header")))?;
+        let got: Version =
+            serde_json::from_str(json).map_err(|error| malformed(error.to_string()))?;
+        if got.version != version {
+            return Err(Error::Version {
+                path: self.path.clone(),
+                what,
+                expected: version,
+                got: got.version,
+            });
+        }
+        serde_json::from_str(json).map_err(|error| malformed(error.to_string()))
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -297,11 +326,12 @@ impl<'a> TensorWriter<'a> {
             ElementType::F64 => Dtype::F64,
             _ => Dtype::F32,
         };
-        // Elements are stored as they lie in memory, which the format wants little-endian.
-        const { assert!(cfg!(target_endian = "little"), "big-endian targets need a byte swap here") };
         let bytes = match slice {
-            Some(slice) => Cow::Borrowed(bytemuck::cast_slice(slice)),
-            None => Cow::Owned(bytemuck::cast_slice(&copy()).to_vec()),
+            // The format is little-endian, and so is memory here: no copy.
+            Some(slice) if cfg!(target_endian = "little") => {
+                Cow::Borrowed(bytemuck::cast_slice(slice))
+            }
+            _ => Cow::Owned(T::little_endian(&copy())),
         };
         self.tensors.insert(name, Entry { dtype, shape, bytes });
     }

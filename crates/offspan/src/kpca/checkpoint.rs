@@ -11,7 +11,7 @@ use crate::moments::Moments;
 use crate::{Error, HoldOut, Result};
 
 use super::fit::{Training, chain};
-use super::params::KpcaParams;
+use super::params::{KpcaParams, MapParams};
 
 const FORMAT_KEY: &str = "offspan.checkpoint";
 const VERSION: u32 = 1;
@@ -32,12 +32,20 @@ pub(super) struct FitIdentity {
     rows: usize,
     width: usize,
     hold_out: HoldOut,
+    /// Hash of given frequencies and phases, which the parameters do not carry into files.
+    parts: Option<u64>,
 }
 
 impl FitIdentity {
     pub(super) fn new(params: &KpcaParams, training: &Training<'_>) -> Self {
+        let mut params = params.clone();
+        let parts = match &mut params.map {
+            MapParams::Fourier { parts, .. } => parts.take().map(|parts| parts.hash()),
+            _ => None,
+        };
         FitIdentity {
-            params: params.clone(),
+            params,
+            parts,
             rows: training.data.rows(),
             width: training.data.width(),
             hold_out: training.hold_out,
@@ -110,18 +118,7 @@ impl Checkpointing {
             return Ok(None);
         }
         let file = TensorFile::open(path)?;
-        let header = file.metadata(FORMAT_KEY).ok_or_else(|| {
-            Error::malformed(path, "an offspan checkpoint", "it has no offspan.checkpoint header")
-        })?;
-        let header: Header = serde_json::from_str(header)
-            .map_err(|error| Error::malformed(path, "an offspan checkpoint", error))?;
-        if header.version != VERSION {
-            return Err(Error::Version {
-                path: path.clone(),
-                expected: "checkpoint version 1",
-                got: format!("version {}", header.version),
-            });
-        }
+        let header: Header = file.document(FORMAT_KEY, "an offspan checkpoint", VERSION)?;
         if let Some(reason) = difference(&header.identity, identity) {
             return Err(Error::Checkpoint { path: path.clone(), reason });
         }
@@ -183,6 +180,9 @@ fn difference(saved: &FitIdentity, now: &FitIdentity) -> Option<String> {
             "it was made for {} × {} features, these are {} × {}",
             saved.rows, saved.width, now.rows, now.width
         ));
+    }
+    if saved.parts != now.parts {
+        return Some("it was made with other frequencies".to_owned());
     }
     (saved.hold_out != now.hold_out).then(|| "it held out other rows".to_owned())
 }

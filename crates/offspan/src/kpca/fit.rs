@@ -149,6 +149,7 @@ fn fit_exact(
     let preprocess = Preprocess { clip, cosine: params.cosine };
     let chosen: Vec<usize> =
         (0..training.data.rows()).filter(|&row| training.hold_out.keeps(row)).collect();
+    check_interrupt(training.observer)?;
     let mut x = Array2::<f64>::zeros((rows, training.data.width()));
     let hashes: Vec<u64> = x
         .axis_chunks_iter_mut(Axis(0), BLOCK)
@@ -156,13 +157,18 @@ fn fit_exact(
         .zip(chosen.par_chunks(BLOCK))
         .map(|(block, rows)| read_block(training.data, rows, preprocess, block))
         .collect::<Result<_>>()?;
+    check_interrupt(training.observer)?;
     training.observer.begin("kernel matrix and its eigenvectors", 0);
     let fit =
         exact::fit(preprocess, params.kernel, x, form, params.components, &training.data.name)?;
     let found = Found { clip, components: fit.kept, explained_variance: fit.explained, rank: None };
-    let params = KpcaParams { precision: Precision::F64, ..params.clone() };
-    let model =
-        KpcaModel::new(params, AnyPlan::F64(fit.plan), fit.eigenvalues, found, training.head);
+    let model = KpcaModel::new(
+        params.clone(),
+        AnyPlan::F64(fit.plan),
+        fit.eigenvalues,
+        found,
+        training.head,
+    );
     Ok(Fitted { model, rows: rows as u64, fingerprint: chain(0, &hashes) })
 }
 

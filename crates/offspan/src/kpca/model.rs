@@ -9,7 +9,7 @@ use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
 use crate::preprocess::Preprocess;
 use crate::{Error, Kernel, Precision, Real, Result};
 
-use super::params::{Fusion, KpcaParams, MapParams};
+use super::params::{KpcaParams, MapParams};
 use super::plan::{Form, Plan};
 
 /// A compiled plan in the precision it was fitted in.
@@ -104,13 +104,13 @@ impl KpcaModel {
 
     /// Fails unless everything that scoring needs is there.
     pub(crate) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        if let Some(fusion) = self.params.fusion {
-            self.energies(data, fusion)?;
+        if self.params.fusion.is_some() {
+            self.energies(data)?;
         }
         Ok(())
     }
 
-    fn energies<'a>(&'a self, data: &'a Dataset<'_>, _: Fusion) -> Result<EnergySource<'a>> {
+    fn energies<'a>(&'a self, data: &'a Dataset<'_>) -> Result<EnergySource<'a>> {
         EnergySource::of(
             data,
             self.head.as_ref(),
@@ -129,7 +129,7 @@ impl KpcaModel {
             None => out.iter_mut().for_each(|e| *e = -*e),
             Some(fusion) => {
                 let mut energies = vec![0.0; out.len()];
-                self.energies(data, fusion)?.read(start, &mut energies)?;
+                self.energies(data)?.read(start, &mut energies)?;
                 for (e, energy) in out.iter_mut().zip(energies) {
                     *e = if e.is_finite() { fusion.score(*e, energy) } else { f64::NEG_INFINITY };
                 }
@@ -234,6 +234,9 @@ fn read_plan<T: Real>(
         Err(Error::shape(what, format!("{expected:?}"), format!("{got:?}")))
     };
     let kernel = params.kernel;
+    let centre: Array1<T> = file.array1(&name("centre"))?;
+    // Checked before random features are drawn: a damaged number must not allocate.
+    let drawn = |features: usize| expect("centre", vec![features], centre.shape());
     let raw = match &params.map {
         MapParams::Identity => RawMap::Identity { width },
         MapParams::Fourier { .. } if file.has(&name("frequencies")) => {
@@ -241,9 +244,11 @@ fn read_plan<T: Real>(
             RawMap::Fourier(Fourier::from_parts(frequencies, file.array1(&name("phases"))?)?)
         }
         MapParams::Fourier { features, draw, .. } => {
+            drawn(*features)?;
             RawMap::Fourier(Fourier::seeded(kernel, *draw, width, *features, params.seed)?)
         }
         MapParams::TensorSketch { features } => {
+            drawn(*features)?;
             RawMap::TensorSketch(TensorSketch::seeded(kernel, width, *features, params.seed)?)
         }
         // See `map::nystrom`: with the linear kernel the map acts on the row itself.
@@ -261,7 +266,6 @@ fn read_plan<T: Real>(
             RawMap::Kernel(KernelVector::from_parts(kernel, rows, origin))
         }
     };
-    let centre: Array1<T> = file.array1(&name("centre"))?;
     let projection: Array2<T> = file.array2(&name("projection"))?;
     let bias = file.array1(&name("bias"))?;
     let coordinates = raw.output();

@@ -2,6 +2,7 @@
 
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::landmarks::Sampling;
 use crate::map::{Draw, EigenFloor};
@@ -75,6 +76,14 @@ pub struct FourierParts {
     pub frequencies: Array2<f64>,
     /// u
     pub phases: Array1<f64>,
+}
+
+impl FourierParts {
+    /// Identifies the numbers.
+    pub(super) fn hash(&self) -> u64 {
+        let all: Vec<f64> = self.frequencies.iter().chain(&self.phases).copied().collect();
+        xxh3_64(bytemuck::cast_slice(&all))
+    }
 }
 
 /// The two residuals of exact kernel PCA.
@@ -217,7 +226,16 @@ impl KpcaParams {
     ///
     /// # Errors
     /// Says which parameter does not fit, what is expected and what was got.
-    pub fn check(self) -> Result<ValidKpca> {
+    pub fn check(mut self) -> Result<ValidKpca> {
+        match &mut self.map {
+            // The kernel matrix is a reference: it is always double precision.
+            MapParams::Exact { .. } => self.precision = Precision::F64,
+            // Given frequencies leave nothing to draw.
+            MapParams::Fourier { features, draw, parts: Some(parts) } => {
+                (*features, *draw) = (parts.phases.len(), Draw::Iid);
+            }
+            _ => {}
+        }
         self.kernel.check()?;
         self.components.check()?;
         match self.react {
@@ -240,7 +258,7 @@ impl KpcaParams {
             MapParams::Fourier { features: 0, .. } | MapParams::TensorSketch { features: 0 } => {
                 return Err(Error::parameter("features", "at least 1", 0));
             }
-            MapParams::Fourier { draw, parts: None, .. } => self.check_draw(*draw)?,
+            MapParams::Fourier { draw, .. } => self.check_draw(*draw)?,
             MapParams::TensorSketch { .. } if !matches!(self.kernel, Kernel::Polynomial { .. }) => {
                 return Err(Error::parameter(
                     "kernel",

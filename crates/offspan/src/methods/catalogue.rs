@@ -43,6 +43,18 @@ const DEGREE: Parameter = parameter("--degree", "2");
 const COEF0: Parameter = parameter("--coef0", "1");
 const SEED: Parameter = parameter("--seed", "0");
 
+const EXACT: &[Parameter] = &[
+    parameter("--kernel", "gaussian"),
+    GAMMA,
+    DEGREE,
+    COEF0,
+    COSINE,
+    EXPLAINED,
+    COMPONENTS,
+    REACT,
+    FUSE,
+];
+
 const PAPER: &str =
     "Kernel PCA for Out-of-Distribution Detection: Non-Linear Kernel Selection and Approximation";
 const GOLDEN: &str = "float64 golden scores, within 1e-4 in f32 and 1e-6 in f64";
@@ -124,17 +136,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-exact",
         summary: "kernel PCA from the full kernel matrix, for up to 20,000 rows",
         needs: "nothing",
-        parameters: &[
-            parameter("--kernel", "gaussian"),
-            GAMMA,
-            DEGREE,
-            COEF0,
-            COSINE,
-            EXPLAINED,
-            COMPONENTS,
-            REACT,
-            FUSE,
-        ],
+        parameters: EXACT,
         source: PAPER,
         parity: GOLDEN,
     },
@@ -142,17 +144,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-exact-prop2",
         summary: "the residual as Proposition 2 of the paper prints it: neither centred nor scaled",
         needs: "nothing",
-        parameters: &[
-            parameter("--kernel", "gaussian"),
-            GAMMA,
-            DEGREE,
-            COEF0,
-            COSINE,
-            EXPLAINED,
-            COMPONENTS,
-            REACT,
-            FUSE,
-        ],
+        parameters: EXACT,
         source: PAPER,
         parity: GOLDEN,
     },

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::io::{Dataset, read_finite};
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::kpca::{Fitted, Training};
+use crate::observer::check_interrupt;
 use crate::preprocess::{Preprocess, normalise};
 use crate::{Error, Result};
 
@@ -36,6 +37,7 @@ impl KnnModel {
                 neighbours,
             ));
         }
+        check_interrupt(training.observer)?;
         training.observer.begin("rows for the bank", chosen.len() as u64);
         let mut bank = Array2::zeros((chosen.len(), data.width()));
         let hashes: Vec<u64> = bank

@@ -78,10 +78,9 @@ impl Model {
         summary: ModelSummary,
         width: usize,
     ) -> Result<Self> {
-        match (spec, summary) {
+        match (&spec.check()?, summary) {
             (MethodSpec::Kpca(params), ModelSummary::Kpca(summary)) => {
-                let params = params.clone().check()?.params().clone();
-                let model = KpcaModel::read(file, "", params, summary, width)?;
+                let model = KpcaModel::read(file, "", params.clone(), summary, width)?;
                 Ok(Model::Kpca(Box::new(model)))
             }
             (MethodSpec::KpcaEnsemble(params), ModelSummary::KpcaEnsemble(summary)) => {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kpca::{self, Ensemble, EnsembleParams, Fitted, KpcaParams, Training};
+use crate::kpca::{self, Ensemble, EnsembleParams, Fitted, KpcaParams, MapParams, Training};
 use crate::{Error, Result};
 
 use super::energy::EnergyModel;
@@ -41,14 +41,44 @@ impl MethodSpec {
         }
     }
 
-    /// Fits the method.
+    /// Whether the fit is a pass that a checkpoint can resume.
+    fn has_moments(&self) -> bool {
+        match self {
+            MethodSpec::Kpca(params) => !matches!(params.map, MapParams::Exact { .. }),
+            MethodSpec::KpcaEnsemble(_) => true,
+            MethodSpec::Energy { .. } | MethodSpec::Knn { .. } => false,
+        }
+    }
+
+    /// Checks the parameters, and settles those that follow from others.
+    ///
+    /// # Errors
+    /// Says which parameter does not fit, what is expected and what was got.
+    pub fn check(&self) -> Result<Self> {
+        let settled = |params: &KpcaParams| -> Result<KpcaParams> {
+            Ok(params.clone().check()?.params().clone())
+        };
+        match self {
+            MethodSpec::Kpca(params) => Ok(MethodSpec::Kpca(settled(params)?)),
+            MethodSpec::KpcaEnsemble(params) => Ok(MethodSpec::KpcaEnsemble(EnsembleParams {
+                rff: settled(&params.rff)?,
+                nystrom: settled(&params.nystrom)?,
+            })),
+            MethodSpec::Energy { temperature }
+                if !(*temperature > 0.0 && temperature.is_finite()) =>
+            {
+                Err(Error::parameter("temperature", "a number above 0", temperature))
+            }
+            MethodSpec::Energy { .. } | MethodSpec::Knn { .. } => Ok(self.clone()),
+        }
+    }
+
+    /// Fits the method; its parameters have been checked.
     pub(crate) fn fit(&self, training: &Training<'_>) -> Result<Fitted<Model>> {
-        if let (Some(_), MethodSpec::Energy { .. } | MethodSpec::Knn { .. }) =
-            (training.checkpoint, self)
-        {
+        if training.checkpoint.is_some() && !self.has_moments() {
             return Err(Error::parameter(
                 "checkpoint",
-                "a kernel PCA method (this one has no long pass to resume)",
+                "a method with moments to save: pca, kpca-rff, kpca-sketch, kpca-nys, kpca-ensemble",
                 self.method(),
             ));
         }
@@ -61,9 +91,6 @@ impl MethodSpec {
                 Ok(Ensemble::fit(params, training)?.map(|model| Model::Ensemble(Box::new(model))))
             }
             MethodSpec::Energy { temperature } => {
-                if !(*temperature > 0.0 && temperature.is_finite()) {
-                    return Err(Error::parameter("temperature", "a number above 0", temperature));
-                }
                 let model = EnergyModel { temperature: *temperature, head: training.head.cloned() };
                 model.source(training.data)?;
                 Ok(Fitted { model: Model::Energy(model), rows: 0, fingerprint: 0 })

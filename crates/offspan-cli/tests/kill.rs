@@ -1,0 +1,245 @@
+//! Fits that are killed at any moment: no half-written file, and the same detector in the end.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod util;
+
+use std::time::{Duration, Instant};
+
+use util::*;
+
+/// Kills at random moments, per fit.
+const RANDOM_KILLS: usize = 5;
+/// Kills while a file is being written, per fit.
+const KILLS_WHILE_WRITING: usize = 2;
+/// Chunks of a pass: rows of this width come in chunks of 2048.
+const CHUNKS: usize = 8;
+
+const FITS: [&str; 4] = [
+    "--method kpca-rff --features 512",
+    "--method kpca-nys --landmarks 256 --sampling uniform --residual complete",
+    "--method kpca-nys --landmarks 256 --head weight.npy,bias.npy --react p90",
+    "--method kpca-ensemble --landmarks 256 --features 256 --head weight.npy,bias.npy",
+];
+
+/// Names of what a fit with `--checkpoint c` may write.
+const CHECKPOINTS: [&str; 3] = ["c", "c.rff", "c.nys"];
+
+fn write_rows(place: &Place, chunks: usize, seed: u64) {
+    let rows = 2048 * chunks;
+    let line = format!("synth --rows {rows} --width 2048 --type f16 --seed {seed} -o rows.npy");
+    place.run(&line).fine();
+}
+
+/// Rows and two last layers for them.
+fn place_with_rows() -> Place {
+    let place = Place::new();
+    write_rows(&place, CHUNKS, 0);
+    for (name, seed) in [("weight", 1), ("other", 2)] {
+        let mut noise = Noise(seed);
+        let numbers: Vec<f32> = (0..10 * 2048).map(|_| 0.2 * noise.next() as f32 - 0.1).collect();
+        place.write(&format!("{name}.npy"), npy("<f4", &[10, 2048], &f32_bytes(&numbers)));
+    }
+    place.write("bias.npy", npy("<f4", &[10], &f32_bytes(&[0.1; 10])));
+    place
+}
+
+/// When to kill a fit.
+enum Moment {
+    After(Duration),
+    /// When there is a checkpoint and a file that is not whole yet.
+    WhileWriting,
+}
+
+#[derive(Default)]
+struct Counts {
+    kills: usize,
+    /// With a checkpoint on the disk and no detector: the next run had something to go on from.
+    in_mid_pass: usize,
+    /// Fits that ended by themselves before their kill.
+    finished: usize,
+    left_behind: usize,
+}
+
+/// A fit that is killed again and again.
+struct Victim<'a> {
+    place: &'a Place,
+    line: String,
+    whole: Vec<u8>,
+    duration: Duration,
+}
+
+impl<'a> Victim<'a> {
+    /// Fits once without any checkpoint and once, to take the time, with them.
+    fn new(place: &'a Place, flags: &str) -> Self {
+        place.run(&format!("fit rows.npy {flags} -o whole")).fine();
+        let line = format!("fit rows.npy {flags} --checkpoint c --checkpoint-every 0 -o net");
+        let started = Instant::now();
+        place.run(&line).fine();
+        let victim =
+            Victim { place, line, whole: place.read("whole"), duration: started.elapsed() };
+        victim.check_finished();
+        victim
+    }
+
+    fn checkpoints(&self) -> Vec<&str> {
+        CHECKPOINTS.into_iter().filter(|name| self.place.has(name)).collect()
+    }
+
+    /// The detector is the uninterrupted one, and the checkpoints are gone; then starts over.
+    fn check_finished(&self) {
+        assert!(self.place.read("net") == self.whole, "another detector: {}", self.line);
+        assert!(self.checkpoints().is_empty(), "{:?}: {}", self.checkpoints(), self.line);
+        std::fs::remove_file(self.place.path("net")).unwrap();
+    }
+
+    /// Runs until the moment or the end, whichever comes first; true if it was killed.
+    fn kill(&self, moment: &Moment, counts: &mut Counts) -> bool {
+        // What an earlier kill left must not look like a file that is being written now.
+        for leftover in self.place.partials() {
+            counts.left_behind += 1;
+            std::fs::remove_file(self.place.path(&leftover)).unwrap();
+        }
+        let mut child = self.place.start(&self.line);
+        match moment {
+            Moment::After(delay) => std::thread::sleep(*delay),
+            Moment::WhileWriting => {
+                wait_until(&mut child, || {
+                    !self.place.partials().is_empty() && !self.checkpoints().is_empty()
+                });
+            }
+        }
+        child.kill().unwrap();
+        let ran = finish(&self.line, child);
+        if let Some(code) = ran.code {
+            assert_eq!((code, &*ran.stderr), (0, ""), "{ran:?}");
+            counts.finished += 1;
+            self.check_finished();
+            return false;
+        }
+        counts.kills += 1;
+        let whole = self.place.has("net");
+        if whole {
+            self.place.run("inspect net").fine();
+            assert!(self.place.read("net") == self.whole, "another detector: {}", self.line);
+        }
+        counts.in_mid_pass += usize::from(!whole && !self.checkpoints().is_empty());
+        true
+    }
+}
+
+#[test]
+fn a_fit_killed_at_any_moment_never_leaves_half_a_file_and_ends_with_the_same_detector() {
+    let place = place_with_rows();
+    let mut noise = Noise(2026);
+    let mut all = Counts::default();
+    for flags in FITS {
+        let victim = Victim::new(&place, flags);
+        let mut counts = Counts::default();
+        while counts.kills < RANDOM_KILLS {
+            let delay = victim.duration.mul_f64(noise.next());
+            victim.kill(&Moment::After(delay), &mut counts);
+            assert!(counts.finished < 50, "the fit is too short to be killed: {flags}");
+        }
+        while counts.kills < RANDOM_KILLS + KILLS_WHILE_WRITING {
+            victim.kill(&Moment::WhileWriting, &mut counts);
+            assert!(counts.finished < 50, "the fit is too short to be killed: {flags}");
+        }
+        place.run(&victim.line).fine();
+        victim.check_finished();
+        assert!(counts.in_mid_pass >= 2, "{} of {}: {flags}", counts.in_mid_pass, counts.kills);
+        println!(
+            "{flags}: {:.2} s, {} kills, {} in mid-pass, {} finished before, {} partial files left",
+            victim.duration.as_secs_f64(),
+            counts.kills,
+            counts.in_mid_pass,
+            counts.finished,
+            counts.left_behind,
+        );
+        all.kills += counts.kills;
+        all.in_mid_pass += counts.in_mid_pass;
+    }
+    assert!(all.kills >= 20, "{} kills", all.kills);
+    assert!(2 * all.in_mid_pass >= all.kills, "{} of {}", all.in_mid_pass, all.kills);
+}
+
+/// Kills a fit once its checkpoint is there.
+fn kill_in_mid_pass(place: &Place, line: &str) {
+    let mut child = place.start(line);
+    assert!(wait_until(&mut child, || place.has("c")), "{:?}", finish(line, child));
+    child.kill().unwrap();
+    assert_eq!(finish(line, child).code, None);
+    assert!(place.has("c") && !place.has("net"));
+}
+
+#[test]
+fn a_fit_with_given_frequencies_goes_on_after_a_kill() {
+    let place = place_with_rows();
+    let mut noise = Noise(9);
+    let mut numbers = |count: usize| (0..count).map(|_| noise.next() as f32 - 0.5).collect();
+    let arrays: [(&str, &[usize], Vec<f32>); 2] =
+        [("omega", &[256, 2048], numbers(256 * 2048)), ("u", &[256], numbers(256))];
+    write_safetensors(&place.path("frequencies.safetensors"), &arrays);
+    let fit = "fit rows.npy --method kpca-rff --frequencies frequencies.safetensors";
+    let line = format!("{fit} --checkpoint c --checkpoint-every 0 -o net");
+    kill_in_mid_pass(&place, &line);
+    place.run(&line).fine();
+    place.run(&format!("{fit} -o whole")).fine();
+    assert!(place.read("net") == place.read("whole"), "another detector came out");
+
+    // Frequencies are a part of the fit: a checkpoint of others must not be taken up.
+    kill_in_mid_pass(&place, &line);
+    let arrays = [arrays[0].clone(), ("u", &[256][..], vec![0.5; 256])];
+    write_safetensors(&place.path("frequencies.safetensors"), &arrays);
+    assert!(place.run(&line).refused().contains("cannot resume"));
+}
+
+#[test]
+fn a_checkpoint_does_not_mix_fits_with_different_heads() {
+    let place = place_with_rows();
+    let fit = |head: &str, more: &str| {
+        format!("fit rows.npy --landmarks 256 --head {head}.npy,bias.npy {more}")
+    };
+    let saved = "--checkpoint c --checkpoint-every 0 -o net";
+    kill_in_mid_pass(&place, &fit("weight", saved));
+    // Other energies choose other landmarks: either the checkpoint is refused or it does not count.
+    let ran = place.run(&fit("other", saved));
+    if ran.code == Some(2) {
+        assert!(ran.refused().contains("cannot resume"));
+    } else {
+        ran.fine();
+        place.run(&fit("other", "-o whole")).fine();
+        assert!(place.read("net") == place.read("whole"), "landmarks of the head before");
+    }
+}
+
+#[test]
+fn a_checkpoint_of_other_rows_is_refused() {
+    let place = place_with_rows();
+    let line = "fit rows.npy --method kpca-rff --features 256 --checkpoint c --checkpoint-every 0";
+    let line = format!("{line} -o net");
+    kill_in_mid_pass(&place, &line);
+    write_rows(&place, CHUNKS, 1);
+    let message = place.run(&line).refused();
+    assert!(message.contains("c: cannot resume: rows 0 to 2047 are not those"), "{message}");
+    write_rows(&place, 1, 0);
+    let message = place.run(&line).refused();
+    assert!(message.contains("it was made for 16384 × 2048 features"), "{message}");
+    assert!(place.has("c") && !place.has("net"));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_and_kept() {
+    let place = place_with_rows();
+    let line = "fit rows.npy --method kpca-rff --features 256 --checkpoint c --checkpoint-every 0";
+    let line = format!("{line} -o net");
+    kill_in_mid_pass(&place, &line);
+    let bytes = place.read("c");
+    for length in [0, 7, 100, bytes.len() - 1] {
+        place.write("c", &bytes[..length]);
+        let message = place.run(&line).refused();
+        assert!(message.contains("c: "), "{length}: {message}");
+        assert!(!place.has("net") && place.read("c").len() == length);
+    }
+}

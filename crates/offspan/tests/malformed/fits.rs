@@ -1,0 +1,413 @@
+//! Fits that cannot be.
+
+use std::panic::catch_unwind;
+
+use ndarray::{Array1, Array2};
+use offspan::io::Dataset;
+use offspan::map::{Draw, EigenFloor};
+use offspan::{
+    Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
+    MapParams, MethodSpec, Residual, Sampling,
+};
+
+use crate::common::{
+    WIDTH, every_method, exact, features, fit, fit_with, fourier, fourier_parts, head, logits,
+    nystrom, pca, scores, whole_fit,
+};
+use crate::{Case, GAUSSIAN, Told, check, fit_spec, matches, told};
+
+/// Fits to forty rows in memory that carry neither logits nor a head.
+fn fit_params(params: KpcaParams) -> Told {
+    fit_rows(params, features(40, WIDTH, 1))
+}
+
+fn fit_rows(params: KpcaParams, rows: Array2<f32>) -> Told {
+    fit_spec(&MethodSpec::Kpca(params), &Dataset::new("train", rows.view()), None)
+}
+
+fn with_options(options: &FitOptions<'_>) -> Told {
+    told(fit_with(&MethodSpec::Kpca(pca()), features(40, WIDTH, 1).view(), options))
+}
+
+/// Nyström with these rows as landmarks.
+fn given(rows: &[u64]) -> KpcaParams {
+    let sampling = Sampling::Given(rows.to_vec());
+    let map =
+        MapParams::Nystrom { landmarks: rows.len().max(1), sampling, floor: EigenFloor::default() };
+    KpcaParams { map, ..nystrom(GAUSSIAN, 1, Residual::Complete) }
+}
+
+fn low_energy() -> KpcaParams {
+    let sampling = Sampling::LowEnergy;
+    let map = MapParams::Nystrom { landmarks: 8, sampling, floor: EigenFloor::default() };
+    KpcaParams { map, ..nystrom(GAUSSIAN, 1, Residual::Complete) }
+}
+
+#[test]
+fn data_and_inputs() {
+    let cases: &[Case] = &[
+        (
+            "a zero row",
+            |_| {
+                let mut rows = features(40, WIDTH, 1);
+                rows.row_mut(33).fill(0.0);
+                fit_rows(pca(), rows)
+            },
+            "train: row 33 is all zeros; it has no direction for the cosine map (remove the row, \
+             or fit with --no-cosine)",
+        ),
+        (
+            "a zero row among the landmarks",
+            |_| {
+                let mut rows = features(40, WIDTH, 1);
+                rows.row_mut(7).fill(-0.0);
+                fit_rows(given(&[3, 7]), rows)
+            },
+            "train: row 7 is all zeros; it has no direction for the cosine map (remove the row, or \
+             fit with --no-cosine)",
+        ),
+        (
+            "a row that clipping makes zero",
+            |_| {
+                let params = KpcaParams { react: Some(Clip::Value(0.0)), ..pca() };
+                fit_params(params)
+            },
+            "train: row 0 is all zeros after clipping; it has no direction for the cosine map \
+             (remove the row, or fit with --no-cosine)",
+        ),
+        (
+            "a zero row in the bank of neighbours",
+            |_| {
+                let spec = MethodSpec::Knn { neighbours: 2 };
+                let rows = Array2::<f32>::zeros((3, 2));
+                fit_spec(&spec, &Dataset::new("train", rows.view()), None)
+            },
+            "train: row 0 is all zeros; it has no direction…",
+        ),
+        (
+            "one row",
+            |_| fit_rows(pca(), features(1, WIDTH, 1)),
+            "train: expected at least 2 rows, got 1",
+        ),
+        (
+            "no rows",
+            |_| fit_rows(pca(), features(0, WIDTH, 1)),
+            "train: expected at least 2 rows, got 0",
+        ),
+        (
+            "no rows for neighbours",
+            |_| {
+                let rows = features(0, WIDTH, 1);
+                let spec = MethodSpec::Knn { neighbours: 1 };
+                fit_spec(&spec, &Dataset::new("train", rows.view()), None)
+            },
+            "train: expected at least …rows, got 0",
+        ),
+        (
+            "more landmarks than rows",
+            |_| fit_params(nystrom(GAUSSIAN, 41, Residual::Plain)),
+            "landmarks: expected from 1 to 40, the training rows used for the fit, got 41",
+        ),
+        (
+            "a landmark that is no row",
+            |_| fit_params(given(&[1, 40])),
+            "landmark-rows: expected row numbers from 0 to 39, got 40",
+        ),
+        (
+            "a landmark far beyond",
+            |_| fit_params(given(&[u64::MAX])),
+            "landmark-rows: expected row numbers from 0 to 39, got 18446744073709551615",
+        ),
+        (
+            "a landmark that is held out",
+            |_| {
+                let rows = features(40, WIDTH, 1);
+                let options = FitOptions { hold_out: 0.9, ..FitOptions::default() };
+                let all: Vec<u64> = (0..4).collect();
+                told(fit_with(&MethodSpec::Kpca(given(&all)), rows.view(), &options))
+            },
+            "landmark-rows: expected rows that are not held out for the threshold (use --hold-out \
+             0 or --calibrate), got …",
+        ),
+        (
+            "an empty list of landmarks",
+            |_| fit_params(given(&[])),
+            "the landmarks: expected at least 1 rows, got 0",
+        ),
+        (
+            "more components than dimensions",
+            |_| fit_params(KpcaParams { components: Components::Fixed(WIDTH + 1), ..pca() }),
+            "components: expected at most 11, the dimensions of the feature map, got 12",
+        ),
+        (
+            "more components than the kernel matrix has",
+            |_| {
+                let params = exact(GAUSSIAN, ExactForm::Centred);
+                fit_params(KpcaParams { components: Components::Fixed(40), ..params })
+            },
+            "components: expected at most 39, the rank of the kernel matrix, got 40 (40 \
+             components)",
+        ),
+        (
+            "all components, so that nothing is left",
+            |_| fit_params(KpcaParams { components: Components::Fixed(WIDTH), ..pca() }),
+            "11 components keeps all 11 directions, so the plain residual of every row would be 0; \
+             ask for less, or use --residual complete",
+        ),
+        (
+            "all variance, so that nothing is left",
+            |_| fit_params(KpcaParams { components: Components::ExplainedVariance(1.0), ..pca() }),
+            "explained variance 1 keeps all 11 directions, so the plain residual of every row \
+             would be 0; ask for less, or use --residual complete",
+        ),
+        (
+            "low-energy landmarks without logits",
+            |_| fit_params(low_energy()),
+            "low-energy sampling of landmarks on train needs logits: store them as `logits` beside \
+             `features`, or give them with --logits FILE, or give the last layer's `weight` and \
+             `bias` with --head FILE; to do without, use --sampling uniform and no --fuse",
+        ),
+        (
+            "fusion without logits",
+            |_| fit_params(KpcaParams { fusion: Some(Fusion::EnergyRatio), ..pca() }),
+            "fusion with the energy score on train needs logits: store them…--head FILE…",
+        ),
+        (
+            "fusion of clipped features without the last layer",
+            |_| {
+                let rows = features(40, WIDTH, 1);
+                let logits = logits(rows.view());
+                let data = Dataset::new("train", rows.view()).with_logits(logits.view()).unwrap();
+                let (fusion, react) = (Some(Fusion::EnergyProduct), Some(Clip::Value(1.0)));
+                fit_spec(&MethodSpec::Kpca(KpcaParams { fusion, react, ..pca() }), &data, None)
+            },
+            "fusion with the energy score on train needs the network's last layer: clipped \
+             activations change the logits, so the stored ones do not serve; give `weight` and \
+             `bias` in head.safetensors of the pack or with --head FILE",
+        ),
+        (
+            "logits for other rows",
+            |_| {
+                let (rows, logits) = (features(40, WIDTH, 1), Array2::<f32>::zeros((39, 4)));
+                told(Dataset::new("train", rows.view()).with_logits(logits.view()))
+            },
+            "…: expected shape 40 rows, as many as the features of train, got 39 rows",
+        ),
+        (
+            "a head for other features",
+            |_| {
+                let rows = features(40, WIDTH, 1);
+                let data = Dataset::new("train", rows.view());
+                fit_spec(&MethodSpec::Kpca(pca()), &data, Some(&head(WIDTH + 1)))
+            },
+            "the head's weight: expected shape [classes, 11], the width of the features, got \
+             [4, 12]",
+        ),
+        (
+            "frequencies for other features",
+            |_| {
+                let parts = Some(fourier_parts(8, WIDTH - 1));
+                let map = MapParams::Fourier { features: 8, draw: Draw::Iid, parts };
+                fit_params(KpcaParams { map, ..fourier(GAUSSIAN, 8, Draw::Iid) })
+            },
+            "the given frequencies: expected shape 11 columns, the width of the features, got 10 \
+             columns",
+        ),
+        (
+            "fewer phases than frequencies",
+            |_| {
+                let mut parts = fourier_parts(8, WIDTH);
+                parts.phases = Array1::zeros(7);
+                let map = MapParams::Fourier { features: 8, draw: Draw::Iid, parts: Some(parts) };
+                fit_params(KpcaParams { map, ..fourier(GAUSSIAN, 8, Draw::Iid) })
+            },
+            "the phases: expected shape [8], one per frequency, and at least one, got [7]",
+        ),
+        (
+            "frequencies that are not numbers",
+            |_| {
+                let mut parts = fourier_parts(8, WIDTH);
+                parts.frequencies[[2, 3]] = f64::NAN;
+                let map = MapParams::Fourier { features: 8, draw: Draw::Iid, parts: Some(parts) };
+                fit_params(KpcaParams { map, ..fourier(GAUSSIAN, 8, Draw::Iid) })
+            },
+            "the given frequencies: row 2, column 3 is NaN; every value must be finite",
+        ),
+        (
+            "more neighbours than rows",
+            |_| told(fit(&MethodSpec::Knn { neighbours: 41 }, features(40, WIDTH, 1).view())),
+            "neighbours: expected from 1 to 40, the training rows used for the fit, got 41",
+        ),
+        (
+            "no neighbours",
+            |_| told(fit(&MethodSpec::Knn { neighbours: 0 }, features(40, WIDTH, 1).view())),
+            "neighbours: expected from 1 to 40, the training rows used for the fit, got 0",
+        ),
+        (
+            "temperature 0",
+            |_| told(fit(&MethodSpec::Energy { temperature: 0.0 }, features(40, 3, 1).view())),
+            "temperature: expected a number above 0, got 0",
+        ),
+        (
+            "temperature NaN",
+            |_| told(fit(&MethodSpec::Energy { temperature: f64::NAN }, features(40, 3, 1).view())),
+            "temperature: expected a number above 0, got NaN",
+        ),
+        (
+            "energy without logits",
+            |_| {
+                let rows = features(40, WIDTH, 1);
+                let data = Dataset::new("train", rows.view());
+                fit_spec(&MethodSpec::Energy { temperature: 1.0 }, &data, None)
+            },
+            "the energy score on train needs logits: …--logits FILE…",
+        ),
+        (
+            "everything held out",
+            |_| with_options(&FitOptions { hold_out: 1.0, ..FitOptions::default() }),
+            "hold-out: expected a share in [0, 1), got 1",
+        ),
+        (
+            "less than nothing held out",
+            |_| with_options(&FitOptions { hold_out: -0.1, ..FitOptions::default() }),
+            "hold-out: expected a share in [0, 1), got -0.1",
+        ),
+        (
+            "hold-out NaN",
+            |_| with_options(&FitOptions { hold_out: f64::NAN, ..FitOptions::default() }),
+            "hold-out: expected a share in [0, 1), got NaN",
+        ),
+        (
+            "a threshold that keeps nothing",
+            |_| with_options(&FitOptions { keep: 0.0, ..FitOptions::default() }),
+            "keep: expected a share in (0, 1], got 0",
+        ),
+        (
+            "too few rows to set the threshold with",
+            |_| {
+                let rows = features(19, WIDTH, 1);
+                let calibrate = Dataset::new("calibration", rows.view());
+                let calibrate = Some(&calibrate);
+                with_options(&FitOptions { calibrate, ..FitOptions::default() })
+            },
+            "rows to set the threshold with: expected at least 20 rows, got 19",
+        ),
+        (
+            "rows of another width to set the threshold with",
+            |_| {
+                let rows = features(40, WIDTH + 1, 1);
+                let calibrate = Dataset::new("calibration", rows.view());
+                let calibrate = Some(&calibrate);
+                with_options(&FitOptions { calibrate, ..FitOptions::default() })
+            },
+            "…: expected shape 11 columns, as in the detector's training rows, got 12 columns",
+        ),
+        (
+            "an ensemble of two Nyström members",
+            |_| {
+                let member = nystrom(GAUSSIAN, 8, Residual::Complete);
+                let params = EnsembleParams { rff: member.clone(), nystrom: member };
+                told(fit(&MethodSpec::KpcaEnsemble(params), features(40, WIDTH, 1).view()))
+            },
+            "kpca-ensemble: expected a kpca-rff and a kpca-nys member, got kpca-nys and kpca-nys",
+        ),
+        (
+            "a kernel matrix of more rows than memory is for",
+            |_| fit_rows(exact(GAUSSIAN, ExactForm::Centred), Array2::ones((20_001, 1))),
+            "kpca-exact: expected at most 20000 rows, because it takes an N×N matrix (use \
+             kpca-nys, or fewer rows), got 20001 rows",
+        ),
+        (
+            "landmark kernel values beyond f64",
+            |_| {
+                let kernel = Kernel::Polynomial { degree: 16, coef0: 1.0 };
+                let params = nystrom(kernel, 8, Residual::Complete);
+                let rows = features(40, WIDTH, 1) * 1e20;
+                fit_rows(KpcaParams { cosine: false, ..params }, rows)
+            },
+            "…too large…",
+        ),
+        (
+            "kernel values beyond f64",
+            |_| {
+                let params =
+                    exact(Kernel::Polynomial { degree: 16, coef0: 1.0 }, ExactForm::Centred);
+                let rows = features(40, WIDTH, 1) * 1e20;
+                fit_rows(KpcaParams { cosine: false, ..params }, rows)
+            },
+            "…too large…",
+        ),
+        (
+            "kernel values beyond f32",
+            |_| {
+                let kernel = Kernel::Polynomial { degree: 4, coef0: 1.0 };
+                let params = nystrom(kernel, 8, Residual::Complete);
+                let rows = features(40, WIDTH, 1) * 1e10;
+                fit_rows(KpcaParams { cosine: false, ..params }, rows)
+            },
+            "…too large…",
+        ),
+    ];
+    check(cases);
+}
+
+#[test]
+fn rows_that_are_all_the_same_span_nothing_whatever_the_method() {
+    let rows = Array2::from_shape_fn((60, WIDTH), |(_, j)| 0.3 + j as f32);
+    for (name, spec) in every_method() {
+        // Proposition 2 does not centre, and neighbours and energies need no variance.
+        if name.contains("Proposition2") || name == "knn" || name == "energy" {
+            continue;
+        }
+        let told = told(fit(&spec, rows.view())).unwrap_or_else(|| panic!("{name}: no error"));
+        let expected =
+            "train: all rows are the same after preprocessing; a subspace needs variance";
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+#[test]
+fn features_without_columns_are_an_error_for_every_method() {
+    let rows = Array2::<f32>::zeros((60, 0));
+    let mut wrong = Vec::new();
+    for (name, spec) in every_method() {
+        // It does not look at the features where logits are stored.
+        if name == "energy" {
+            continue;
+        }
+        for cosine in [true, false] {
+            let spec = match spec.clone() {
+                MethodSpec::Kpca(params) => MethodSpec::Kpca(KpcaParams { cosine, ..params }),
+                other => other,
+            };
+            let fitted = catch_unwind(|| told(fit_without_columns(&spec, &rows)));
+            match fitted {
+                Ok(Some(told)) if matches(&told, "train: expected shape …column…") => {}
+                Ok(got) => wrong.push(format!("{name}, cosine {cosine}: {got:?}")),
+                Err(_) => wrong.push(format!("{name}, cosine {cosine}: a panic")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn fit_without_columns(spec: &MethodSpec, rows: &Array2<f32>) -> offspan::Result<Detector> {
+    let logits = Array2::<f32>::zeros((rows.nrows(), 4));
+    let data = Dataset::new("train", rows.view()).with_logits(logits.view())?;
+    Detector::fit(spec, &data, Some(&head(0)), &whole_fit())
+}
+
+#[test]
+fn a_row_without_direction_scores_minus_infinity_and_is_no_error() {
+    let train = features(60, WIDTH, 1);
+    let mut rows = features(5, WIDTH, 2);
+    rows.row_mut(3).fill(0.0);
+    for (name, spec) in every_method() {
+        if name == "energy" || name.contains("without cosine") {
+            continue;
+        }
+        let scores = scores(&fit(&spec, train.view()).unwrap(), rows.view());
+        assert_eq!(scores[3], f64::NEG_INFINITY, "{name}");
+        assert!((0..5).all(|i| i == 3 || scores[i].is_finite()), "{name}: {scores:?}");
+    }
+}
