@@ -109,6 +109,12 @@ impl Detector {
         if !(options.keep > 0.0 && options.keep <= 1.0) {
             return Err(Error::parameter("keep", "a share in (0, 1]", options.keep));
         }
+        if data.rows() == 0 {
+            return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
+        }
+        if data.width() == 0 {
+            return Err(Error::shape(&data.name, "at least one column", "0 columns"));
+        }
         if let Some(head) = head {
             head.check_width(data.width())?;
         }
@@ -285,6 +291,10 @@ impl Detector {
         let file = TensorFile::open(path)?;
         let info: DetectorInfo = file.document(FORMAT_KEY, what, VERSION)?;
         let inside = |error| Error::malformed(path, what, error);
+        if info.method != info.spec.method() {
+            let (name, spec) = (&info.method, info.spec.method());
+            return Err(Error::malformed(path, what, format!("it is called {name} and is {spec}")));
+        }
         if !(1..=WIDEST).contains(&info.training.width) {
             let width = info.training.width;
             return Err(inside(Error::parameter("width", format!("1 to {WIDEST}"), width)));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::Precision;
 use crate::metrics::MetricError;
 
 /// Result with offspan's [`enum@Error`].
@@ -94,6 +95,18 @@ pub enum Error {
         value: f64,
         /// More, where there is more to say.
         hint: &'static str,
+    },
+
+    /// Finite numbers whose products leave the range of the arithmetic.
+    #[error(
+        "{what}: numbers too large for products in {precision}; scale the features down{}",
+        if *precision == Precision::F32 { ", or use --precision f64" } else { "" }
+    )]
+    TooLarge {
+        /// What overflowed.
+        what: String,
+        /// The arithmetic.
+        precision: Precision,
     },
 
     /// A zero row where a direction is needed.

@@ -157,6 +157,11 @@ impl<T: Real> Anchors<T> {
         (&self.rows, self.origin.as_ref())
     }
 
+    /// Whether the squared norms fit their type.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.squared_norms.iter().all(|norm| norm.is_finite_number())
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.rows.nrows()
     }
@@ -181,8 +186,9 @@ impl<T: Real> Anchors<T> {
                 || {
                     for (o, &anchor_norm) in out.iter_mut().zip(&self.squared_norms) {
                         let squared = norm + anchor_norm - two * *o;
-                        // Rounding can make the distance of a row to itself negative.
-                        *o = factor * if squared > T::default() { squared } else { T::default() };
+                        // Rounding can make the distance of a row to itself negative. Where norms
+                        // overflow, ∞ − ∞ is no number; it stays one and counts as far away.
+                        *o = factor * if squared < T::default() { T::default() } else { squared };
                     }
                 },
             );

@@ -79,7 +79,7 @@ fn cosine(x: f64) -> f64 {
 /// exp(x) − 1 = 2^k·(exp(r) − 1) + (2^k − 1), |r| ≤ ln(2)/2: for small x, k = 0 and no digit is lost.
 #[inline(always)]
 fn exp_minus_one_of(x: f64) -> f64 {
-    // exp(−40) is below half an ulp of 1.
+    // exp(−40) is below half an ulp of 1; what is no number counts as far below.
     let x = if x > -40.0 { x } else { -40.0 };
     let rounded = x * LOG2_E + ROUND;
     let k = rounded - ROUND;

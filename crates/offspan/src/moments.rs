@@ -53,6 +53,11 @@ impl Moments {
         &self.mean
     }
 
+    /// Whether no product has left the range of its arithmetic.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.mean.iter().chain(&self.scatter).all(|x| x.is_finite())
+    }
+
     /// Covariance, dividing by n.
     #[must_use]
     pub fn covariance(&self) -> Array2<f64> {
@@ -213,7 +218,7 @@ impl Moments {
         let width = mean.len();
         if scatter.dim() != (width, width) {
             return Err(Error::shape(
-                "`scatter` of the moments",
+                file.label("scatter"),
                 format!("[{width}, {width}]"),
                 format!("{:?}", scatter.shape()),
             ));

@@ -143,14 +143,19 @@ impl Head {
     /// # Errors
     /// If the bias does not have one number per row of the weight.
     pub fn new(weight: Array2<f64>, bias: Array1<f64>) -> Result<Self> {
-        if weight.nrows() != bias.len() {
-            return Err(Error::shape(
-                "the head's bias",
-                format!("[{}], one number per row of its weight", weight.nrows()),
-                format!("[{}]", bias.len()),
-            ));
+        Self::named("the head's bias".to_owned(), weight, bias)
+    }
+
+    /// `what` names the bias in messages.
+    fn named(what: String, weight: Array2<f64>, bias: Array1<f64>) -> Result<Self> {
+        if weight.nrows() == bias.len() {
+            return Ok(Head { weight, bias });
         }
-        Ok(Head { weight, bias })
+        Err(Error::shape(
+            what,
+            format!("[{}], one number per row of its weight", weight.nrows()),
+            format!("[{}]", bias.len()),
+        ))
     }
 
     /// Number of classes.
@@ -172,7 +177,7 @@ impl Head {
     }
 
     pub(super) fn from_tensors(file: &TensorFile) -> Result<Self> {
-        Head::new(file.array2("weight")?, file.array1("bias")?)
+        Head::named(file.label("bias"), file.array2("weight")?, file.array1("bias")?)
     }
 
     /// The last layer in a detector file, if it has one.

@@ -238,6 +238,14 @@ pub(crate) enum FileKind {
 
 pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    if path.is_dir() {
+        return Err(Error::malformed(path, "a feature file", "it is a folder"));
+    }
+    let got = if extension.is_empty() {
+        "one without extension".to_owned()
+    } else {
+        format!("`.{extension}`")
+    };
     match extension.to_ascii_lowercase().as_str() {
         "npy" => Ok(FileKind::Npy),
         "safetensors" => Ok(FileKind::SafeTensors),
@@ -246,7 +254,7 @@ pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
             path,
             "a feature file",
             format!(
-                "expected a name that ends in .npy or .safetensors, got `.{extension}` \
+                "expected a name that ends in .npy or .safetensors, got {got} \
                  (for a file without header, say --raw f64:WIDTH)"
             ),
         )),

@@ -31,6 +31,7 @@ impl Pack {
     /// # Errors
     /// If `train` is missing, a file is malformed, or widths differ.
     pub fn open(folder: &Path) -> Result<Self> {
+        std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let train = open_split(&folder.join("train"), "train")?.ok_or_else(|| {

@@ -42,6 +42,9 @@ impl Display for RawLayout {
 
 /// Opens a headerless little-endian file of whole rows.
 pub(super) fn open(path: &Path, layout: RawLayout) -> Result<Matrix> {
+    if layout.width == 0 {
+        return Err(Error::parameter("--raw", "a width of at least 1", 0));
+    }
     let bytes = Bytes::map(path)?;
     let length = bytes.as_slice().len();
     let row = layout.element.size().checked_mul(layout.width).ok_or_else(|| {

@@ -114,7 +114,8 @@ impl TensorFile {
         })
     }
 
-    fn label(&self, name: &str) -> String {
+    /// What to call a tensor in messages.
+    pub(crate) fn label(&self, name: &str) -> String {
         format!("{} `{name}`", self.path.display())
     }
 
@@ -202,12 +203,8 @@ impl TensorFile {
         })
     }
 
-    /// A two-dimensional tensor, read whole. It may have no rows.
+    /// A two-dimensional tensor, read whole.
     pub(crate) fn array2<T: Real>(&self, name: &str) -> Result<Array2<T>> {
-        let tensor = self.tensor(name)?;
-        if let [0, width] = tensor.shape[..] {
-            return Ok(Array2::from_elem((0, width), T::default()));
-        }
         let matrix = self.matrix(name)?;
         let mut out = Array2::from_elem((matrix.rows, matrix.width), T::default());
         super::read_finite(&matrix, 0, out.view_mut())?;

@@ -132,6 +132,11 @@ impl Checkpointing {
                 "its rows are out of range",
             ));
         }
+        let seen = (0..header.next_row).filter(|&row| identity.hold_out.keeps(row)).count() as u64;
+        if header.count != seen {
+            let reason = format!("its moments have {} rows, its pass {seen}", header.count);
+            return Err(Error::malformed(path, "an offspan checkpoint", reason));
+        }
         Ok(Some(Progress {
             moments: Moments::read_tensors(&file, header.count)?,
             next_row: header.next_row,
@@ -142,12 +147,19 @@ impl Checkpointing {
         }))
     }
 
-    /// Compares the rows at the seams with those that the checkpoint saw.
+    /// Compares the moments' width with the map's, and the rows at the seams with those that the
+    /// checkpoint saw.
     pub(super) fn verify(
         &self,
         progress: &Progress,
+        width: usize,
         hash_of: impl Fn(Range<usize>) -> Result<u64>,
     ) -> Result<()> {
+        if progress.moments.width() != width {
+            let got = progress.moments.width();
+            let reason = format!("this fit has {width} coordinates, its moments have {got}");
+            return Err(Error::Checkpoint { path: self.path.clone(), reason });
+        }
         for seam in &progress.seams {
             if hash_of(seam.rows.clone())? != seam.hash {
                 let reason = format!(

@@ -119,6 +119,11 @@ impl Ensemble {
         summary: EnsembleSummary,
         width: usize,
     ) -> Result<Self> {
+        for Standard { mean, deviation } in summary.standards {
+            if !(mean.is_finite() && deviation > 0.0 && deviation.is_finite()) {
+                return Err(Error::parameter("deviation", "a number above 0", deviation));
+            }
+        }
         let [rff, nystrom] = summary.members;
         let read = |name: &str, params, summary| {
             KpcaModel::read(file, &format!("{name}."), params, summary, width)

@@ -5,7 +5,7 @@ use ndarray::{Array1, Array2, Axis, s};
 use crate::map::{KernelVector, RawMap, kernel_matrix};
 use crate::preprocess::Preprocess;
 use crate::subspace::{Components, explained};
-use crate::{Error, Kernel, Result, linalg};
+use crate::{Error, Kernel, Precision, Result, linalg};
 
 use super::params::ExactForm;
 use super::plan::{Form, Plan};
@@ -35,6 +35,11 @@ pub(super) fn fit(
     let n = rows.nrows();
     let vector = KernelVector::new(kernel, rows);
     let mut matrix = kernel_matrix(&vector);
+    if !matrix.iter().all(|k| k.is_finite()) {
+        let what = format!("kernel values of {what}");
+        return Err(Error::TooLarge { what, precision: Precision::F64 });
+    }
+    let size = matrix.diag().sum() + n as f64 * kernel.offset();
     // The matrix carries k − offset; centring does not see the difference.
     let column_means = matrix.mean_axis(Axis(0)).unwrap_or_else(|| Array1::zeros(n));
     let mean = column_means.sum() / n as f64;
@@ -51,7 +56,7 @@ pub(super) fn fit(
     drop(matrix);
     let eigenvalues: Vec<f64> = eigen.values.iter().map(|value| value.max(0.0)).collect();
     let trace: f64 = eigenvalues.iter().sum();
-    if trace <= 1e-24 * n as f64 {
+    if trace <= 1e-24 * size {
         return Err(Error::NoVariance { what: what.to_owned() });
     }
     let kept = components.choose(&eigenvalues)?;

@@ -270,7 +270,7 @@ fn accumulate<T: Real>(
         process_chunk(map, preprocess, training, range, &mut unused, false).map(|hash| hash.0)
     };
     if let Some(checkpoint) = training.checkpoint {
-        checkpoint.verify(&progress, hash_of)?;
+        checkpoint.verify(&progress, map.raw.output(), hash_of)?;
     }
     observer.begin("moments of the training rows", rows as u64);
     observer.advance(progress.next_row as u64);
@@ -297,6 +297,9 @@ fn accumulate<T: Real>(
         if let Some(saver) = &mut saver {
             saver.save_if_due(&progress)?;
         }
+    }
+    if !progress.moments.is_finite() {
+        return Err(Error::TooLarge { what: data.name.clone(), precision: T::PRECISION });
     }
     if let Some(saver) = &mut saver {
         saver.save(&progress)?;

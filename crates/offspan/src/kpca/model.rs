@@ -271,7 +271,11 @@ fn read_plan<T: Real>(
     let coordinates = raw.output();
     expect("frequencies", vec![coordinates, width], &[coordinates, raw.input()])?;
     expect("centre", vec![coordinates], centre.shape())?;
-    expect("projection", vec![projection.nrows(), coordinates], projection.shape())?;
+    let directions = match summary.form {
+        FormName::Projected => summary.dimensions.saturating_sub(summary.components),
+        FormName::Remainder | FormName::Complete => summary.components,
+    };
+    expect("projection", vec![directions, coordinates], projection.shape())?;
     expect("bias", vec![projection.nrows()], bias.shape())?;
     let form = match summary.form {
         FormName::Projected => Form::Projected,

@@ -105,7 +105,7 @@ impl<T: Real> Plan<T> {
     }
 
     /// Residuals e of unprocessed rows, on the calling thread. `rows` is used as working memory.
-    /// A row without direction gets an infinite residual.
+    /// A row without direction, or too large for the arithmetic, gets an infinite residual.
     pub(super) fn residuals(&self, rows: &mut Array2<T>, out: &mut [f64]) {
         let zero_rows = self.preprocess.apply(rows.view_mut());
         let n = rows.nrows();
@@ -133,7 +133,8 @@ impl<T: Real> Plan<T> {
                     kernel.diagonal(norm) - constant - 2.0 * along - inside
                 }
             };
-            *out = squared.max(0.0).sqrt();
+            // A row so large that its products overflow lies as far outside as a row can.
+            *out = if squared.is_finite() { squared.max(0.0).sqrt() } else { f64::INFINITY };
         }
         for row in zero_rows {
             out[row] = f64::INFINITY;

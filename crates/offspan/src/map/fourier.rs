@@ -112,6 +112,15 @@ impl<T: Real> Fourier<T> {
     /// If their numbers differ or there are none.
     pub fn from_parts(frequencies: Array2<T>, phases: Array1<T>) -> Result<Self> {
         let (features, input) = frequencies.dim();
+        let numbers = frequencies.indexed_iter().map(|(at, x)| (at, x.to_double()));
+        if let Some(((row, column), value)) = numbers.into_iter().find(|(_, x)| !x.is_finite()) {
+            let what = "the given frequencies".to_owned();
+            return Err(Error::NotFinite { what, row, column, value, hint: "" });
+        }
+        if let Some(row) = phases.iter().position(|x| !x.is_finite_number()) {
+            let (what, value) = ("the given phases".to_owned(), phases[row].to_double());
+            return Err(Error::NotFinite { what, row, column: 0, value, hint: "" });
+        }
         if features != phases.len() || features == 0 {
             return Err(Error::shape(
                 "the phases",

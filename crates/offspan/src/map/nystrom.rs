@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FeatureMap, RawMap};
 use crate::kernel::Anchors;
-use crate::{Error, Kernel, Real, Result, linalg};
+use crate::{Error, Kernel, Precision, Real, Result, linalg};
 
 /// Kernel values against landmarks.
 #[derive(Debug, Clone)]
@@ -151,11 +151,19 @@ pub(super) fn build<T: Real>(
         return Err(Error::TooFewRows { what: "the landmarks".to_owned(), expected: 1, got: 0 });
     }
     let vector = KernelVector::new(kernel, landmarks);
+    if !vector.anchors.is_finite() {
+        let what = "squared norms of the landmarks".to_owned();
+        return Err(Error::TooLarge { what, precision: T::PRECISION });
+    }
     let (distinct, width) = (vector.output(), vector.input());
     // The whitening divides by roots of small eigenvalues, so K̃ and all that follows is f64.
     let wide = vector.widen();
     let mut gram = kernel_matrix(&wide);
     gram += kernel.offset();
+    if !gram.iter().all(|k| k.is_finite()) {
+        let what = "kernel values of the landmarks".to_owned();
+        return Err(Error::TooLarge { what, precision: Precision::F64 });
+    }
     let eigen = linalg::symmetric_eigen(gram.view())?;
     drop(gram);
     let largest = eigen.values[0];

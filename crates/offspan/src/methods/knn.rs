@@ -12,7 +12,7 @@ use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::kpca::{Fitted, Training};
 use crate::observer::check_interrupt;
 use crate::preprocess::{Preprocess, normalise};
-use crate::{Error, Result};
+use crate::{Error, Result, vector};
 
 /// Rows of the bank that a block of queries meets at a time.
 const TILE: usize = 1024;
@@ -26,6 +26,21 @@ pub(crate) struct KnnModel {
 }
 
 impl KnnModel {
+    /// A model from stored parts.
+    pub(super) fn new(neighbours: usize, bank: Array2<f32>) -> Result<Self> {
+        let unit = |row: ndarray::ArrayView1<'_, f32>| {
+            (vector::sum_of_squares(contiguous_row(&row)) - 1.0).abs() < 1e-4
+        };
+        match bank.rows().into_iter().position(|row| !unit(row)) {
+            None => Ok(KnnModel { neighbours, bank }),
+            Some(row) => Err(Error::shape(
+                "`bank` of the detector",
+                "rows of unit length",
+                format!("row {row}"),
+            )),
+        }
+    }
+
     pub(super) fn fit(neighbours: usize, training: &Training<'_>) -> Result<Fitted<Self>> {
         let data = training.data;
         let chosen: Vec<usize> =

@@ -100,7 +100,7 @@ impl Model {
                         format!("{:?}", bank.shape()),
                     ));
                 }
-                Ok(Model::Knn(KnnModel { neighbours, bank }))
+                KnnModel::new(neighbours, bank).map(Model::Knn)
             }
             _ => Err(Error::shape(
                 "the detector",

@@ -92,7 +92,7 @@ fn data_and_inputs() {
         (
             "no rows",
             |_| fit_rows(pca(), features(0, WIDTH, 1)),
-            "train: expected at least 2 rows, got 0",
+            "train: expected at least 1 rows, got 0",
         ),
         (
             "no rows for neighbours",

@@ -120,7 +120,7 @@ fn paths_and_lists() {
                 std::fs::create_dir(d.join("x.npy")).unwrap();
                 told(open_dataset(&d.join("x.npy"), None))
             },
-            "{dir}/x.npy: not a regular file: it is a folder or a device",
+            "{dir}/x.npy: not a feature file: it is a folder",
         ),
         (
             "rows with a word among them",
