@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         && let Err(error) =
             rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global()
     {
-        eprintln!("error: cannot start {threads} threads: {error}");
+        output::complain(&format!("cannot start {threads} threads: {error}"));
         return ExitCode::from(2);
     }
     let result = match cli.command {

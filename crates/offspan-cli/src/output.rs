@@ -31,16 +31,19 @@ impl From<std::io::Error> for Failure {
 }
 
 impl Failure {
+    /// The reader stopped listening.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Failure::Output(e) if e.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+
     /// Prints the reason and gives the exit code: 2, or 130 after Ctrl-C. A reader that stopped
     /// listening (`| head`) is no failure.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
-            Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-                return ExitCode::SUCCESS;
-            }
-            Failure::Output(error) => eprintln!("error: cannot write to stdout: {error}"),
-            Failure::Usage(text) => eprintln!("error: {text}"),
-            Failure::Library(error) => eprintln!("error: {error}"),
+            _ if self.is_broken_pipe() => return ExitCode::SUCCESS,
+            Failure::Output(error) => complain(&format!("cannot write to stdout: {error}")),
+            Failure::Usage(text) => complain(text),
+            Failure::Library(error) => complain(&error.to_string()),
         }
         match self {
             Failure::Library(offspan::Error::Interrupted { .. }) => {
@@ -49,6 +52,11 @@ impl Failure {
             _ => ExitCode::from(2),
         }
     }
+}
+
+/// Prints an error; a closed stderr leaves only the exit code to tell.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "error: {text}");
 }
 
 /// Prints text to stdout.

@@ -1,5 +1,6 @@
 //! Progress on stderr; silent when stderr is not a terminal.
 
+use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -60,14 +61,18 @@ impl Observer for Progress {
 
     fn note(&self, text: &str) {
         self.with_bar(|slot| match slot {
-            Some(bar) => bar.suspend(|| eprintln!("note: {text}")),
-            None => eprintln!("note: {text}"),
+            Some(bar) => bar.suspend(|| remark(text)),
+            None => remark(text),
         });
     }
 
     fn interrupted(&self) -> bool {
         crate::interrupt::requested()
     }
+}
+
+fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "note: {text}");
 }
 
 impl Drop for Progress {

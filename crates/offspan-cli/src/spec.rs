@@ -4,7 +4,7 @@ use offspan::io::{FeatureSource, open_matrix, read_index_list, read_vector};
 use offspan::map::{Draw, EigenFloor, FloorRule};
 use offspan::{
     CATALOGUE, Components, EnsembleParams, ExactForm, FourierParts, Fusion, Kernel, KpcaParams,
-    MapParams, MethodSpec, Residual, Sampling,
+    MapParams, MethodInfo, MethodSpec, Residual, Sampling,
 };
 
 use crate::args::{
@@ -12,52 +12,84 @@ use crate::args::{
 };
 use crate::output::Failure;
 
-/// Builds every named method; a flag that none of them takes is an error.
+/// Builds every named method from the flags that it takes; a flag that none of them takes is an
+/// error.
 pub(crate) fn specs(names: &[String], args: &MethodArgs) -> Result<Vec<MethodSpec>, Failure> {
-    let specs: Vec<MethodSpec> =
-        names.iter().map(|name| spec(name, args)).collect::<Result<_, _>>()?;
-    for flag in given_flags(args) {
-        let taken = CATALOGUE
-            .iter()
-            .filter(|method| names.iter().any(|name| name == method.name))
-            .any(|method| method.parameters.iter().any(|p| p.flag == flag));
-        if !taken {
-            return Err(Failure::Usage(format!(
-                "{flag} has no meaning for {}; `offspan methods` tells which method takes what",
-                names.join(", ")
-            )));
-        }
+    let methods: Vec<&MethodInfo> =
+        names.iter().map(|name| method(name)).collect::<Result<_, _>>()?;
+    let mut unused = args.clone();
+    for method in &methods {
+        each_flag(&mut unused, |flag, given| *given &= !takes(method, flag, args));
     }
-    Ok(specs)
+    let mut problem = None;
+    each_flag(&mut unused, |flag, given| {
+        if *given {
+            problem.get_or_insert(flag);
+        }
+    });
+    if let Some(flag) = problem {
+        let whom = if names.is_empty() { "saved detectors".to_owned() } else { names.join(", ") };
+        return Err(Failure::Usage(format!(
+            "{flag} has no meaning for {whom}; `offspan methods` tells which method takes what"
+        )));
+    }
+    let relevant = |method: &MethodInfo| {
+        let mut relevant = args.clone();
+        each_flag(&mut relevant, |flag, given| *given &= takes(method, flag, args));
+        relevant
+    };
+    methods.iter().map(|method| spec(method.name, &relevant(method))).collect()
 }
 
-/// The flags that the user wrote.
-fn given_flags(args: &MethodArgs) -> Vec<&'static str> {
-    let flags = [
-        ("--kernel", args.kernel.is_some()),
-        ("--no-cosine", args.no_cosine),
-        ("--gamma", args.gamma.is_some()),
-        ("--degree", args.degree.is_some()),
-        ("--coef0", args.coef0.is_some()),
-        ("--features", args.features.is_some()),
-        ("--landmarks", args.landmarks.is_some()),
-        ("--sampling", args.sampling.is_some()),
-        ("--landmark-rows", args.landmark_rows.is_some()),
-        ("--draw", args.draw.is_some()),
-        ("--frequencies", args.frequencies.is_some()),
-        ("--residual", args.residual.is_some()),
-        ("--rank-floor", args.rank_floor.is_some()),
-        ("--rank-rule", args.rank_rule.is_some()),
-        ("--explained-variance", args.explained_variance.is_some()),
-        ("--components", args.components.is_some()),
-        ("--react", args.react.is_some()),
-        ("--fuse", args.fuse.is_some()),
-        ("--rff-gamma", args.rff_gamma.is_some()),
-        ("--rff-explained-variance", args.rff_explained_variance.is_some()),
-        ("--temperature", args.temperature.is_some()),
-        ("--neighbours", args.neighbours.is_some()),
-    ];
-    flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+/// Whether a method has this flag. Two have one kernel only, and take its name but no other.
+fn takes(method: &MethodInfo, flag: &str, args: &MethodArgs) -> bool {
+    match (method.name, flag) {
+        ("pca", "--kernel") => args.kernel == Some(KernelName::Linear),
+        ("kpca-sketch", "--kernel") => args.kernel == Some(KernelName::Polynomial),
+        _ => method.takes(flag),
+    }
+}
+
+fn method(name: &str) -> Result<&'static MethodInfo, Failure> {
+    CATALOGUE.iter().find(|method| method.name == name).ok_or_else(|| {
+        let known: Vec<&str> = CATALOGUE.iter().map(|method| method.name).collect();
+        Failure::Usage(format!("unknown method `{name}`; expected one of {}", known.join(", ")))
+    })
+}
+
+/// Shows `visit` each flag and whether it was given; it may take it away.
+fn each_flag(args: &mut MethodArgs, mut visit: impl FnMut(&'static str, &mut bool)) {
+    visit("--no-cosine", &mut args.no_cosine);
+    macro_rules! optional {
+        ($($flag:literal $field:ident),* $(,)?) => {$({
+            let mut given = args.$field.is_some();
+            visit($flag, &mut given);
+            args.$field = args.$field.take().filter(|_| given);
+        })*};
+    }
+    optional!(
+        "--kernel" kernel,
+        "--gamma" gamma,
+        "--degree" degree,
+        "--coef0" coef0,
+        "--features" features,
+        "--landmarks" landmarks,
+        "--sampling" sampling,
+        "--landmark-rows" landmark_rows,
+        "--draw" draw,
+        "--frequencies" frequencies,
+        "--residual" residual,
+        "--rank-floor" rank_floor,
+        "--rank-rule" rank_rule,
+        "--explained-variance" explained_variance,
+        "--components" components,
+        "--react" react,
+        "--fuse" fuse,
+        "--rff-gamma" rff_gamma,
+        "--rff-explained-variance" rff_explained_variance,
+        "--temperature" temperature,
+        "--neighbours" neighbours,
+    );
 }
 
 fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
@@ -91,13 +123,7 @@ fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
         }
         "energy" => Ok(MethodSpec::Energy { temperature: args.temperature.unwrap_or(1.0) }),
         "knn" => Ok(MethodSpec::Knn { neighbours: args.neighbours.unwrap_or(50) }),
-        _ => {
-            let known: Vec<&str> = CATALOGUE.iter().map(|method| method.name).collect();
-            Err(Failure::Usage(format!(
-                "unknown method `{name}`; expected one of {}",
-                known.join(", ")
-            )))
-        }
+        _ => unreachable!("the name is in the catalogue"),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
 use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, write_bytes};
-use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training};
+use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training, remove_checkpoints};
 use crate::methods::{MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::{Error, HoldOut, Result};
@@ -179,6 +179,15 @@ impl Detector {
             options.observer.advance(round.len() as u64);
         }
         Threshold::new(&scores, options.keep, CalibrationSource::HeldOut).map(Some)
+    }
+
+    /// Removes the checkpoints of a fit that is saved.
+    ///
+    /// # Errors
+    /// If one exists and cannot be removed.
+    pub fn remove_checkpoints(&self, checkpoint: &Checkpointing) -> Result<()> {
+        let ensemble = matches!(self.model, Model::Ensemble(_));
+        remove_checkpoints(checkpoint, ensemble)
     }
 
     /// One score per row of a dataset of any size.

@@ -31,12 +31,12 @@ impl<'a> EnergySource<'a> {
         data: &'a Dataset<'_>,
         head: Option<&'a Head>,
         clip: Option<f64>,
-        who: &str,
+        need: Need<'_>,
     ) -> Result<Self> {
         if let (None, Some(logits)) = (clip, &data.logits) {
             return Ok(EnergySource::Logits(&**logits));
         }
-        let head = head.ok_or_else(|| missing(data, clip.is_some(), who))?;
+        let head = head.ok_or_else(|| missing(data, clip.is_some(), need))?;
         head.check_width(data.width())?;
         Ok(EnergySource::Head { features: &*data.features, head, clip })
     }
@@ -89,20 +89,41 @@ fn head_logits(head: &Head, z: ArrayView2<'_, f64>) -> Array2<f64> {
     logits
 }
 
-fn missing(data: &Dataset<'_>, clipped: bool, who: &str) -> Error {
-    let (what, hint) = if clipped {
-        (
+/// Who asks for energies, and so which way out there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need<'a> {
+    /// A fit, for this purpose.
+    Fit(&'a str),
+    /// Scoring with a fitted detector, for this purpose.
+    Score(&'a str),
+}
+
+fn missing(data: &Dataset<'_>, clipped: bool, need: Need<'_>) -> Error {
+    let (who, what, hint) = match (need, clipped) {
+        (Need::Fit(who), true) => (
+            who,
             "the network's last layer",
             "clipped activations change the logits, so the stored ones do not serve; give \
              `weight` and `bias` in head.safetensors of the pack or with --head FILE",
-        )
-    } else {
-        (
+        ),
+        (Need::Fit(who), false) => (
+            who,
             "logits",
             "store them as `logits` beside `features`, or give them with --logits FILE, or give \
              the last layer's `weight` and `bias` with --head FILE; to do without, use --sampling \
              uniform and no --fuse",
-        )
+        ),
+        (Need::Score(who), true) => (
+            who,
+            "the network's last layer",
+            "the detector was fitted without one; fit it again with head.safetensors in the pack",
+        ),
+        (Need::Score(who), false) => (
+            who,
+            "logits",
+            "store them as `logits` beside `features`, or give them with --logits FILE; a detector \
+             that was fitted with the last layer does without",
+        ),
     };
     Error::MissingInput { who: format!("{who} on {}", data.name), what, hint: hint.to_owned() }
 }
@@ -135,11 +156,12 @@ mod tests {
             source.read(0, &mut out).unwrap();
             out
         };
-        let from_head = read(EnergySource::of(&data, Some(&head), None, "test").unwrap());
+        let from_head =
+            read(EnergySource::of(&data, Some(&head), None, Need::Fit("test")).unwrap());
         let with = Dataset::new("z", z.view()).with_logits(logits.view()).unwrap();
-        let stored = read(EnergySource::of(&with, None, None, "test").unwrap());
+        let stored = read(EnergySource::of(&with, None, None, Need::Fit("test")).unwrap());
         assert!((from_head[0] - stored[0]).abs() < 1e-6 && (from_head[1] - stored[1]).abs() < 1e-6);
-        assert!(EnergySource::of(&data, None, None, "test").is_err());
-        assert!(EnergySource::of(&with, None, Some(1.0), "test").is_err());
+        assert!(EnergySource::of(&data, None, None, Need::Fit("test")).is_err());
+        assert!(EnergySource::of(&with, None, Some(1.0), Need::Fit("test")).is_err());
     }
 }

@@ -20,8 +20,8 @@ use offspan::io::{
 };
 use offspan::map::Draw;
 use offspan::{
-    CalibrationSource, Checkpointing, Clip, Detector, Error, FitOptions, Kernel, KpcaParams,
-    MapParams, MethodSpec, Moments, Observer, Residual, Silent,
+    CalibrationSource, Checkpointing, Clip, Detector, Error, ExactForm, FitOptions, Kernel,
+    KpcaParams, MapParams, MethodSpec, Moments, Observer, Residual, Silent,
 };
 use safetensors::Dtype;
 
@@ -545,6 +545,8 @@ fn a_stopped_fit_goes_on_from_its_checkpoint_to_the_same_bytes() {
                     if detector.to_bytes() != reference {
                         wrong.push(format!("{name}: other bytes after {stops} stops"));
                     }
+                    detector.remove_checkpoints(&checkpoint).unwrap();
+                    assert_eq!(names_in(folder.path()), [""; 0], "{name}");
                     break;
                 }
                 Err(Error::Interrupted { .. }) => stops += 1,
@@ -557,10 +559,39 @@ fn a_stopped_fit_goes_on_from_its_checkpoint_to_the_same_bytes() {
         if stops < 3 {
             wrong.push(format!("{name}: stopped {stops} times only"));
         }
-        checkpoint.remove().unwrap();
-        assert_eq!(names_in(folder.path()), [""; 0], "{name}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_fingerprint_sees_every_training_row_and_their_order() {
+    let exact = exact(Kernel::Linear, ExactForm::Centred);
+    for (spec, rows) in [
+        (MethodSpec::Kpca(pca()), LONG),
+        (MethodSpec::Kpca(exact), 600),
+        (MethodSpec::Knn { neighbours: 3 }, 600),
+    ] {
+        let print = |rows: &Array2<f32>| {
+            fit(&spec, rows.view()).unwrap().info().training.fingerprint.clone()
+        };
+        let train = features(rows, 4, 1);
+        let mut prints = vec![print(&train)];
+        assert_eq!(print(&train), prints[0]);
+        // The first chunk, one in the middle, and the last.
+        for row in [0, rows / 2, rows - 1] {
+            let mut other = train.clone();
+            other[[row, 3]] += 0.25;
+            prints.push(print(&other));
+        }
+        prints.push(print(&concatenate![
+            Axis(0),
+            train.slice(s![rows / 2.., ..]),
+            train.slice(s![..rows / 2, ..])
+        ]));
+        prints.sort();
+        prints.dedup();
+        assert_eq!(prints.len(), 5, "{}", spec.method());
+    }
 }
 
 #[test]

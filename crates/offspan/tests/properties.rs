@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, concatenate, s};
 use offspan::io::Dataset;
-use offspan::map::{Draw, EigenFloor};
+use offspan::map::{Draw, EigenFloor, FeatureMap, Fourier};
 use offspan::{
     CalibrationSource, Components, Detector, ExactForm, FitOptions, HoldOut, Kernel, KpcaParams,
     MapParams, MethodSpec, Moments, Precision, Residual, Sampling, Silent,
@@ -560,6 +560,30 @@ fn every_method_gives_the_same_bytes_and_scores_on_one_two_and_three_threads() {
             assert!(other.0 == one.0, "{name}: other bytes on {threads} threads");
             assert!(other.1 == one.1, "{name}: other scores on {threads} threads");
         }
+    }
+}
+
+#[test]
+fn frequencies_and_phases_both_follow_the_seed() {
+    let cosines = |draw, seed| {
+        let map = Fourier::<f64>::seeded(KERNELS[1], draw, WIDTH, 60, seed).unwrap();
+        let mut rows = Array2::zeros((3, WIDTH));
+        (rows[[1, 2]], rows[[2, 2]]) = (0.4, -0.4);
+        let f = FeatureMap::fourier(map).transform(rows.view()).unwrap();
+        let phases = f.row(0).to_vec();
+        // cos(u + ωh) + cos(u − ωh) = 2 cos(u) cos(ωh): the quotient does not know the phase.
+        let frequencies: Vec<f64> =
+            f.columns().into_iter().map(|f| (f[1] + f[2]) / (2.0 * f[0])).collect();
+        (phases, frequencies)
+    };
+    for draw in [Draw::Iid, Draw::Orthogonal, Draw::Structured] {
+        let one = cosines(draw, 1);
+        assert_eq!(cosines(draw, 1), one, "{draw:?}");
+        let two = cosines(draw, 2);
+        assert_ne!(one.0, two.0, "{draw:?}");
+        let same = one.1.iter().zip(&two.1).filter(|(a, b)| (*a - *b).abs() < 1e-9).count();
+        // Signs make few different frequencies per coordinate, so that chance repeats some.
+        assert!(same < 30, "{draw:?}: {same} of 60 frequencies are the same");
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use offspan::io::{
-    Dataset, Head, Pack, check_writable, is_pack, open_dataset, open_head, open_matrix,
+    Dataset, Head, Pack, check_writable, has_header, is_pack, open_dataset, open_head, open_matrix,
 };
 use offspan::{Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec};
 use serde_json::json;
@@ -21,7 +21,11 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     check_writable(&args.output)?;
     let checkpoint = checkpointing(args)?;
     let (data, head) = open(&args.data, &args.data_args)?;
-    let calibrate = args.calibrate.as_ref().map(|path| open_dataset(path, None)).transpose()?;
+    let calibrate = args
+        .calibrate
+        .as_ref()
+        .map(|path| open_dataset(path, args.data_args.raw.filter(|_| !has_header(path))))
+        .transpose()?;
     let progress = Progress::default();
     let started = Instant::now();
     let options = FitOptions {
@@ -35,7 +39,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
     detector.save(&args.output)?;
     if let Some(checkpoint) = &checkpoint {
-        checkpoint.remove()?;
+        detector.remove_checkpoints(checkpoint)?;
     }
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
@@ -57,6 +61,12 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
 fn checkpointing(args: &FitArgs) -> Result<Option<Checkpointing>, Failure> {
     let Some(path) = &args.checkpoint else { return Ok(None) };
     check_writable(path)?;
+    if path == &args.output {
+        return Err(Failure::Usage(format!(
+            "--checkpoint and -o are both {}; the checkpoint is removed when the detector is written",
+            path.display()
+        )));
+    }
     let every = Duration::try_from_secs_f64(args.checkpoint_every).map_err(|_| {
         Failure::Usage(format!(
             "--checkpoint-every: expected seconds of at least 0, got {}",

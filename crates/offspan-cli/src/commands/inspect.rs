@@ -13,11 +13,12 @@ use super::fit::summary_in_words;
 use crate::Outcome;
 use crate::args::InspectArgs;
 use crate::output::{Failure, Table, percent, print, print_json};
+use crate::progress::Progress;
 
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     let (text, value) = if is_pack(&args.path) {
         pack(&Pack::open(&args.path)?)?
-    } else if args.raw.is_none() && Detector::is_detector(&args.path) {
+    } else if args.raw.is_none() && looks_like_a_detector(&args.path) {
         detector(&args.path, &Detector::load(&args.path)?)?
     } else {
         features(&open_dataset(&args.path, args.raw)?)?
@@ -28,6 +29,11 @@ pub(crate) fn run(args: &InspectArgs) -> Outcome {
         print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file that says so, or that is called so and may be damaged.
+fn looks_like_a_detector(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "offspan") || Detector::is_detector(path)
 }
 
 fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure> {
@@ -169,7 +175,7 @@ impl Facts {
         };
         let mut columns = vec![(f64::INFINITY, f64::NEG_INFINITY); width];
         let mut zeros = 0u64;
-        offspan::io::for_each_row(data, |row| {
+        offspan::io::for_each_row(data, &Progress::default(), |row| {
             let mut squared = 0.0;
             for (&x, (low, high)) in row.iter().zip(&mut columns) {
                 *low = low.min(x);

@@ -18,8 +18,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
         Some(path) => {
             check_writable(path)?;
             let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+            let device = path.exists() && !path.is_file();
             match extension {
                 "npy" | "csv" => Some((path, extension)),
+                _ if device => Some((path, "csv")),
                 _ => {
                     return Err(Failure::Usage(format!(
                         "{}: expected a name that ends in .npy or .csv",
@@ -43,9 +45,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     let scores = detector.score_dataset(&data, &Progress::default())?;
     let threshold = detector.threshold();
     let out = threshold.map_or(0, |t| scores.iter().filter(|&&s| !t.accepts(s)).count());
-    match format {
-        Some((path, "npy")) => write_npy_f64(path, &scores)?,
-        Some((path, _)) => write_text(path, &csv(&detector, &scores))?,
+    let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
+    let written = match format {
+        Some((path, "npy")) => write_npy_f64(path, &scores).map_err(Failure::from),
+        Some((path, _)) => write_text(path, &csv(&detector, &scores)).map_err(Failure::from),
         None if args.json => print_json(&json!({
             "schema": "offspan.scores/1",
             "method": detector.info().method,
@@ -56,10 +59,14 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
             "decisions": threshold.map(|t| {
                 scores.iter().map(|&s| if t.accepts(s) { "in" } else { "out" }).collect::<Vec<_>>()
             }),
-        }))?,
-        None => print(&csv(&detector, &scores))?,
+        })),
+        None => print(&csv(&detector, &scores)),
+    };
+    match written {
+        // Nobody reads the rows, but the question stands.
+        Err(failure) if failure.is_broken_pipe() => Ok(answer),
+        written => written.map(|()| answer),
     }
-    Ok(if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// row,score and, with a threshold, the decision.

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &SynthArgs) -> Outcome {
     let progress = Progress::default();
     progress.begin("synthetic features", args.rows);
     let mut features = SyntheticFeatures::new(args.width, args.classes, args.seed);
-    create_atomically(&args.output, |file| {
+    let written = create_atomically(&args.output, |file| {
         features.write_npy(file, args.element, args.rows, |row| {
             if row % 4096 == 4095 {
                 progress.advance(4096);
@@ -27,6 +27,10 @@ pub(crate) fn run(args: &SynthArgs) -> Outcome {
             }
             Ok(())
         })
-    })?;
+    });
+    if progress.interrupted() {
+        return Err(offspan::Error::Interrupted { hint: String::new() }.into());
+    }
+    written?;
     Ok(ExitCode::SUCCESS)
 }

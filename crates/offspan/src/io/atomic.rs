@@ -32,8 +32,7 @@ pub fn create_atomically(
         // What any new file gets; the umask applies.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut partial =
-        builder.tempfile_in(folder_of(&target)).map_err(Error::io("create a file for", path))?;
+    let mut partial = builder.tempfile_in(folder_of(&target)).map_err(not_created(path))?;
     write(partial.as_file_mut()).map_err(Error::io("write", path))?;
     partial.as_file().sync_all().map_err(Error::io("write", path))?;
     partial.persist(&target).map_err(|error| Error::io("write", path)(error.error))?;
@@ -54,6 +53,16 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
 /// If the file cannot be written.
 pub fn write_text(path: &Path, text: &str) -> Result<()> {
     write_bytes(path, text.as_bytes())
+}
+
+/// The system's reason without the name of our temporary file, which `tempfile` appends.
+fn not_created(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |error| {
+        let text = error.to_string();
+        let reason = text.split(" at path ").next().unwrap_or_default();
+        Error::io("create a file for", &path)(std::io::Error::new(error.kind(), reason))
+    }
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -78,7 +87,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
         .prefix(".offspan-probe.")
         .tempfile_in(folder_of(path))
         .map(drop)
-        .map_err(Error::io("create a file for", path))
+        .map_err(not_created(path))
 }
 
 /// Removes a file that may not be there.

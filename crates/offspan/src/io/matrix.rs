@@ -230,6 +230,13 @@ pub fn open_matrix(path: &Path, tensor: &str, layout: Option<RawLayout>) -> Resu
     }
 }
 
+/// Whether a file's name says that it carries its own header.
+#[must_use]
+pub fn has_header(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy") || e.eq_ignore_ascii_case("safetensors"))
+}
+
 /// The file formats that carry their own header.
 pub(crate) enum FileKind {
     Npy,

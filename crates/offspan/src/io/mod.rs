@@ -19,7 +19,7 @@ pub(crate) use bytes::Bytes;
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Head, open_dataset, open_head};
 pub use labels::Labels;
-pub use matrix::{ElementType, Matrix, open_matrix};
+pub use matrix::{ElementType, Matrix, has_header, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
 pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
@@ -30,6 +30,7 @@ use std::ops::Range;
 
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
+use crate::observer::{Observer, check_interrupt};
 use crate::{Error, Real, Result};
 
 /// Rows of numbers that can be read in any order, from several threads at once.
@@ -117,17 +118,24 @@ pub(crate) fn read_finite<T: Real>(
 /// Calls `visit` with every row in order, as `f64`, after checking that it is finite.
 ///
 /// # Errors
-/// If a value is not finite.
-pub fn for_each_row(data: &Dataset<'_>, mut visit: impl FnMut(&[f64])) -> Result<()> {
+/// If a value is not finite, or the observer asks to stop.
+pub fn for_each_row(
+    data: &Dataset<'_>,
+    observer: &dyn Observer,
+    mut visit: impl FnMut(&[f64]),
+) -> Result<()> {
     const BLOCK: usize = 256;
     let source = &*data.features;
+    observer.begin(&format!("rows of {}", data.name), source.rows() as u64);
     let mut block = ndarray::Array2::zeros((BLOCK, source.width()));
     for start in (0..source.rows()).step_by(BLOCK) {
+        check_interrupt(observer)?;
         let count = BLOCK.min(source.rows() - start);
         let mut part = block.slice_mut(s![..count, ..]);
         read_finite(source, start, part.view_mut())?;
         part.rows().into_iter().for_each(|row| visit(row.as_slice().unwrap_or_default()));
         source.release(start..start + count);
+        observer.advance(count as u64);
     }
     Ok(())
 }

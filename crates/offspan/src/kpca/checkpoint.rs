@@ -100,14 +100,8 @@ impl Checkpointing {
         Checkpointing { path: path.into(), every: self.every }
     }
 
-    /// Removes the file when the fit is done.
-    ///
-    /// # Errors
-    /// If it exists and cannot be removed.
-    pub fn remove(&self) -> Result<()> {
-        for suffix in super::ensemble::MEMBERS {
-            remove_if_exists(&self.with_suffix(suffix).path)?;
-        }
+    /// Removes the file of a finished fit.
+    pub(super) fn remove(&self) -> Result<()> {
         remove_if_exists(&self.path)
     }
 

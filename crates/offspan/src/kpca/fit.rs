@@ -6,7 +6,7 @@ use ndarray::{Array2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::energy::EnergySource;
+use crate::energy::{EnergySource, Need};
 use crate::io::{Dataset, Head, read_finite};
 use crate::landmarks;
 use crate::map::{FeatureMap, Fourier, TensorSketch};
@@ -17,6 +17,7 @@ use crate::subspace::{Subspace, explained};
 use crate::{Error, HoldOut, Precision, Real, Result, quantile};
 
 use super::checkpoint::{Checkpointing, FitIdentity, Progress};
+use super::ensemble::MEMBERS;
 use super::exact;
 use super::model::{AnyPlan, Found, KpcaModel};
 use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
@@ -59,6 +60,14 @@ impl<M> Fitted<M> {
     }
 }
 
+/// Removes what a finished fit has saved on its way.
+pub(crate) fn remove_checkpoints(checkpoint: &Checkpointing, ensemble: bool) -> Result<()> {
+    if !ensemble {
+        return checkpoint.remove();
+    }
+    MEMBERS.iter().try_for_each(|suffix| checkpoint.with_suffix(suffix).remove())
+}
+
 /// Fits a detector; fails before any work if an input is missing.
 pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
     let params = params.params();
@@ -74,7 +83,7 @@ pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<
             _ => "fusion with the energy score".to_owned(),
         };
         // Any clip value asks for the same inputs.
-        EnergySource::of(training.data, training.head, params.react.map(|_| 0.0), &who)?;
+        EnergySource::of(training.data, training.head, params.react.map(|_| 0.0), Need::Fit(&who))?;
     }
     match (&params.map, params.precision) {
         (MapParams::Exact { .. }, _) => fit_exact(params, training, rows),
@@ -113,6 +122,10 @@ fn fit_approximate<T: Real>(
 
     training.observer.begin("eigenvectors", 0);
     let subspace = Subspace::new(&map, &progress.moments, params.components, &training.data.name)?;
+    if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
+        return Err(checkpoint.saver(&identity).interrupted(&progress));
+    }
+    check_interrupt(training.observer)?;
     let found = Found {
         clip,
         components: subspace.kept,
@@ -194,7 +207,7 @@ fn choose_landmarks(
     };
     let energies = if sampling.needs_energy() {
         let who = format!("{} sampling of landmarks", sampling.name());
-        Some(EnergySource::of(training.data, training.head, clip, &who)?)
+        Some(EnergySource::of(training.data, training.head, clip, Need::Fit(&who))?)
     } else {
         None
     };

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::energy::EnergySource;
+use crate::energy::{EnergySource, Need};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
 use crate::preprocess::Preprocess;
@@ -115,7 +115,7 @@ impl KpcaModel {
             data,
             self.head.as_ref(),
             self.summary.clip,
-            "fusion with the energy score",
+            Need::Score("fusion with the energy score"),
         )
     }
 

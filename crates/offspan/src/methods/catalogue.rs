@@ -19,6 +19,14 @@ pub struct MethodInfo {
     pub parity: &'static str,
 }
 
+impl MethodInfo {
+    /// Whether the method has this flag.
+    #[must_use]
+    pub fn takes(&self, flag: &str) -> bool {
+        self.parameters.iter().any(|parameter| parameter.flag == flag)
+    }
+}
+
 /// A parameter with its default.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Parameter {

@@ -1,7 +1,7 @@
 //! The energy score T·logsumexp(l/T) (Liu et al. 2020).
 
 use crate::Result;
-use crate::energy::EnergySource;
+use crate::energy::{EnergySource, Need};
 use crate::io::{Dataset, Head};
 
 /// Nothing is fitted; the last layer is kept for rows that come without logits.
@@ -13,7 +13,7 @@ pub(crate) struct EnergyModel {
 
 impl EnergyModel {
     pub(super) fn source<'a>(&'a self, data: &'a Dataset<'_>) -> Result<EnergySource<'a>> {
-        EnergySource::of(data, self.head.as_ref(), None, "the energy score")
+        EnergySource::of(data, self.head.as_ref(), None, Need::Score("the energy score"))
     }
 
     pub(super) fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::energy::{EnergySource, Need};
 use crate::kpca::{self, Ensemble, EnsembleParams, Fitted, KpcaParams, MapParams, Training};
 use crate::{Error, Result};
 
@@ -91,8 +92,9 @@ impl MethodSpec {
                 Ok(Ensemble::fit(params, training)?.map(|model| Model::Ensemble(Box::new(model))))
             }
             MethodSpec::Energy { temperature } => {
+                let need = Need::Fit("the energy score");
+                EnergySource::of(training.data, training.head, None, need)?;
                 let model = EnergyModel { temperature: *temperature, head: training.head.cloned() };
-                model.source(training.data)?;
                 Ok(Fitted { model: Model::Energy(model), rows: 0, fingerprint: 0 })
             }
             MethodSpec::Knn { neighbours } => {
