@@ -69,6 +69,33 @@ fn every_method_gives_the_same_detector_and_scores_on_any_number_of_threads() {
     }
 }
 
+#[test]
+fn of_many_bad_rows_the_first_is_named_on_any_number_of_threads() {
+    let place = place_with_rows();
+    place.run("fit few.npy --method pca -o net").fine();
+    for (name, first, step) in [("rows.npy", 700, 300), ("few.npy", 100, 60)] {
+        let mut rows = matrix(&place.path(name), "features");
+        for row in (first..rows.nrows()).step_by(step) {
+            rows[[row, 5]] = f32::NAN;
+        }
+        place.write(name, npy_f32(&rows));
+    }
+    for (line, expected) in [
+        ("fit rows.npy --method pca", "row 700,"),
+        ("fit rows.npy --method kpca-rff --features 64 --react p90", "row 700,"),
+        ("fit rows.npy --landmarks 64 --head weight.npy,bias.npy", "row 700,"),
+        ("fit rows.npy --method knn", "row 700,"),
+        ("fit few.npy --method kpca-exact --hold-out 0", "row 100,"),
+        ("score net rows.npy", "row 700,"),
+    ] {
+        for threads in [1, 2, 2, 4, 4, 4, 4] {
+            let out = if line.starts_with("fit") { "-o out" } else { "" };
+            let message = place.run(&format!("{line} {out} --threads {threads}")).refused();
+            assert!(message.contains(expected), "{line}, {threads} threads: {message}");
+        }
+    }
+}
+
 /// Without what a clock says.
 fn without_seconds(mut document: Value) -> Value {
     for result in document["results"].as_array_mut().unwrap() {

@@ -118,6 +118,16 @@ impl Detector {
         if let Some(head) = head {
             head.check_width(data.width())?;
         }
+        if let Some(given) = options.calibrate {
+            check_width(given, data.width())?;
+            if given.rows() < FEWEST_ROWS {
+                return Err(Error::TooFewRows {
+                    what: format!("{}, to set the threshold with", given.name),
+                    expected: FEWEST_ROWS,
+                    got: given.rows(),
+                });
+            }
+        }
         let spec = &spec.check()?;
         let hold_out = choose_hold_out(data, options);
         let training = Training {
@@ -196,7 +206,7 @@ impl Detector {
     /// If the width differs, a value is not finite, logits are needed and missing, or the observer
     /// asks to stop.
     pub fn score_dataset(&self, data: &Dataset<'_>, observer: &dyn Observer) -> Result<Vec<f64>> {
-        self.check_width(data)?;
+        check_width(data, self.info.training.width)?;
         self.model.check_inputs(data)?;
         let mut scores = vec![0.0; data.rows()];
         observer.begin(&format!("scores of {}", data.name), data.rows() as u64);
@@ -228,18 +238,6 @@ impl Detector {
             data = data.with_logits(logits)?;
         }
         self.score_dataset(&data, &Silent).map(Array1::from)
-    }
-
-    fn check_width(&self, data: &Dataset<'_>) -> Result<()> {
-        let expected = self.info.training.width;
-        if data.width() == expected {
-            return Ok(());
-        }
-        Err(Error::shape(
-            data.features.name(),
-            format!("{expected} columns, as in the detector's training rows"),
-            format!("{} columns", data.width()),
-        ))
     }
 
     /// What the detector is.
@@ -319,6 +317,17 @@ impl Detector {
         path.is_file()
             && TensorFile::open(path).is_ok_and(|file| file.metadata(FORMAT_KEY).is_some())
     }
+}
+
+fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
+    if data.width() == expected {
+        return Ok(());
+    }
+    Err(Error::shape(
+        data.features.name(),
+        format!("{expected} columns, as in the detector's training rows"),
+        format!("{} columns", data.width()),
+    ))
 }
 
 /// Which rows to hold out, if any; tells why not where the user might expect some.

@@ -84,7 +84,7 @@ impl<'a> EnergySource<'a> {
 /// W·z + b in double precision, on the calling thread.
 fn head_logits(head: &Head, z: ArrayView2<'_, f64>) -> Array2<f64> {
     let mut logits = Array2::zeros((z.nrows(), head.classes()));
-    crate::linalg::matmul(logits.view_mut(), false, z, head.weight.t());
+    crate::linalg::matmul(logits.view_mut(), z, head.weight.t());
     logits += &head.bias;
     logits
 }

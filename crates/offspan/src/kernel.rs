@@ -105,7 +105,7 @@ impl Kernel {
         if let Kernel::Gaussian { gamma } = *self {
             return anchors.gaussian(x, out, T::from_double(-gamma));
         }
-        T::matmul(out.view_mut(), false, x, anchors.rows.t());
+        T::matmul(out.view_mut(), x, anchors.rows.t());
         if let Kernel::Polynomial { degree, coef0 } = *self {
             let coef0 = T::from_double(coef0);
             out.mapv_inplace(|dot| (dot + coef0).power(degree as i32));
@@ -176,7 +176,7 @@ impl<T: Real> Anchors<T> {
             Some(origin) => &x - origin,
             None => x.to_owned(),
         };
-        T::matmul(out.view_mut(), false, x.view(), self.rows.t());
+        T::matmul(out.view_mut(), x.view(), self.rows.t());
         let two = T::from_double(2.0);
         for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
             let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));

@@ -278,7 +278,7 @@ fn add_product<P: Real>(
     for block in centred.axis_chunks_iter(Axis(0), ROWS_PER_SUM) {
         let left = block.slice(s![.., rows.clone()]);
         let right = block.slice(s![.., columns.clone()]);
-        P::matmul(product.view_mut(), false, left.t(), right);
+        P::matmul(product.view_mut(), left.t(), right);
         tile.zip_mut_with(&product, |sum, x| *sum += x.to_double());
     }
 }

@@ -82,13 +82,8 @@ pub trait Real:
     fn little_endian(values: &[Self]) -> Vec<u8>;
     /// Reads rows of a source in this type.
     fn read(source: &dyn FeatureSource, start: usize, out: ArrayViewMut2<'_, Self>);
-    /// `c = a·b`, or `c += a·b` with `accumulate`, on the calling thread.
-    fn matmul(
-        c: ArrayViewMut2<'_, Self>,
-        accumulate: bool,
-        a: ArrayView2<'_, Self>,
-        b: ArrayView2<'_, Self>,
-    );
+    /// `c = a·b` on the calling thread.
+    fn matmul(c: ArrayViewMut2<'_, Self>, a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>);
 }
 
 mod sealed {
@@ -138,11 +133,10 @@ macro_rules! real {
 
             fn matmul(
                 c: ArrayViewMut2<'_, Self>,
-                accumulate: bool,
                 a: ArrayView2<'_, Self>,
                 b: ArrayView2<'_, Self>,
             ) {
-                crate::linalg::matmul(c, accumulate, a, b);
+                crate::linalg::matmul(c, a, b);
             }
         }
     };

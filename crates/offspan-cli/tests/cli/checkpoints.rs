@@ -5,9 +5,17 @@ use crate::util::Place;
 #[test]
 fn a_checkpoint_in_the_place_of_the_detector_is_refused() {
     let place = Place::new();
-    let ran = place.run("fit PACK --method pca --checkpoint net -o net");
-    assert!(ran.code == Some(2) || place.has("net"), "the detector is gone: {ran:?}");
-    ran.refused();
+    let ensemble = "--method kpca-ensemble --landmarks 32 --features 32";
+    for (flags, detector) in [
+        ("--method pca --checkpoint net".to_owned(), "net"),
+        ("--method pca --checkpoint ./net".to_owned(), "net"),
+        (format!("{ensemble} --checkpoint net"), "net.rff"),
+        (format!("{ensemble} --checkpoint net"), "net.nys"),
+    ] {
+        let ran = place.run(&format!("fit PACK {flags} -o {detector}"));
+        assert!(ran.code == Some(2) || place.has(detector), "the detector is gone: {ran:?}");
+        ran.refused();
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn bad_parameters_are_refused_in_words() {
             ("fit PACK --react p101 -o out", "a percentile from p0 to p100"),
             ("fit PACK --react pnan -o out", "a percentile from p0 to p100"),
             ("fit PACK --react inf -o out", "a finite value"),
-            ("fit PACK --react 0 --method pca -o out", "row 0 is all zeros after clipping"),
+            ("fit PACK --react 0 --method pca -o out", "is all zeros after clipping"),
             ("fit PACK --explained-variance 0.5 --components 3 -o out", "cannot be used with"),
             ("fit PACK --landmark-rows rows.txt --landmarks 3 -o out", "cannot be used with"),
             ("fit PACK --landmark-rows rows.txt --sampling uniform -o out", "cannot be used with"),

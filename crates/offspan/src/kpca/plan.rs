@@ -116,7 +116,7 @@ impl<T: Real> Plan<T> {
             vector::subtract(contiguous_row_mut(&mut row), centre);
         }
         let mut projected = Array2::from_elem((n, self.projection.nrows()), T::default());
-        T::matmul(projected.view_mut(), false, coordinates.view(), self.projection.t());
+        T::matmul(projected.view_mut(), coordinates.view(), self.projection.t());
         for (i, (out, t)) in out.iter_mut().zip(projected.rows()).enumerate() {
             let t = contiguous_row(&t);
             let inside: f64 =

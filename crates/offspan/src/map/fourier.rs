@@ -159,7 +159,7 @@ impl<T: Real> Fourier<T> {
 
     pub(crate) fn apply(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
         match &self.frequencies {
-            Frequencies::Dense(dense) => T::matmul(out.view_mut(), false, x, dense.t()),
+            Frequencies::Dense(dense) => T::matmul(out.view_mut(), x, dense.t()),
             Frequencies::Structured { padded, signs, scale } => {
                 let mut buffer = vec![T::default(); *padded];
                 for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {

@@ -89,7 +89,7 @@ impl KnnModel {
         let mut cosines = Array2::<f32>::zeros((out.len(), TILE));
         for tile in self.bank.axis_chunks_iter(Axis(0), TILE) {
             let mut cosines = cosines.slice_mut(s![.., ..tile.nrows()]);
-            crate::linalg::matmul(cosines.view_mut(), false, queries.view(), tile.t());
+            crate::linalg::matmul(cosines.view_mut(), queries.view(), tile.t());
             for (row, best) in cosines.rows().into_iter().zip(&mut best) {
                 best.offer(contiguous_row(&row));
             }

@@ -290,7 +290,7 @@ fn data_and_inputs() {
                 let calibrate = Some(&calibrate);
                 with_options(&FitOptions { calibrate, ..FitOptions::default() })
             },
-            "rows to set the threshold with: expected at least 20 rows, got 19",
+            "calibration, to set the threshold with: expected at least 20 rows, got 19",
         ),
         (
             "rows of another width to set the threshold with",
