@@ -18,7 +18,7 @@ pub(crate) fn run(args: &MethodsArgs) -> Outcome {
     for method in CATALOGUE {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}\n  {}", method.name, method.summary);
-        let _ = writeln!(text, "  needs    features; {}", method.needs);
+        let _ = writeln!(text, "  needs    {}", method.needs);
         for (index, parameter) in method.parameters.iter().enumerate() {
             let label = if index == 0 { "takes" } else { "" };
             let _ = writeln!(text, "  {label:<8} {:<25} [{}]", parameter.flag, parameter.default);

@@ -9,7 +9,7 @@ pub struct MethodInfo {
     pub name: &'static str,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// What a sample must carry besides features.
+    /// What a sample must carry.
     pub needs: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
@@ -41,12 +41,12 @@ const fn parameter(flag: &'static str, default: &'static str) -> Parameter {
 }
 
 const COSINE: Parameter = parameter("--no-cosine", "off: rows are scaled to unit length");
-const EXPLAINED: Parameter = parameter("--explained-variance", "0.99 (pca 0.9, kpca-rff 0.8)");
+const EXPLAINED: Parameter = parameter("--explained-variance", "0.99");
 const COMPONENTS: Parameter = parameter("--components", "none: q from the explained variance");
 const REACT: Parameter = parameter("--react", "none");
 const FUSE: Parameter = parameter("--fuse", "none");
 const GAMMA: Parameter =
-    parameter("--gamma", "gaussian 1 (kpca-rff 2), laplacian 0.05; none without the cosine map");
+    parameter("--gamma", "gaussian 1, laplacian 0.05; to be given with --no-cosine");
 const DEGREE: Parameter = parameter("--degree", "2");
 const COEF0: Parameter = parameter("--coef0", "1");
 const SEED: Parameter = parameter("--seed", "0");
@@ -72,15 +72,15 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "pca",
         summary: "residual of (cosine) PCA: the linear kernel",
-        needs: "nothing",
-        parameters: &[COSINE, EXPLAINED, COMPONENTS, REACT, FUSE],
+        needs: "features only",
+        parameters: &[COSINE, parameter("--explained-variance", "0.9"), COMPONENTS, REACT, FUSE],
         source: PAPER,
         parity: GOLDEN,
     },
     MethodInfo {
         name: "kpca-nys",
         summary: "kernel PCA through landmarks (Nyström), any kernel",
-        needs: "logits or head for low-energy and high-energy sampling",
+        needs: "features; logits or head for low-energy and high-energy sampling",
         parameters: &[
             parameter("--kernel", "gaussian"),
             GAMMA,
@@ -105,15 +105,15 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "kpca-rff",
         summary: "kernel PCA through random Fourier features, gaussian or laplacian",
-        needs: "nothing",
+        needs: "features only",
         parameters: &[
             parameter("--kernel", "gaussian"),
-            GAMMA,
+            parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
             COSINE,
             parameter("--features", "2048"),
             parameter("--draw", "structured (laplacian: iid)"),
             parameter("--frequencies", "none"),
-            EXPLAINED,
+            parameter("--explained-variance", "0.8"),
             COMPONENTS,
             REACT,
             FUSE,
@@ -125,7 +125,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "kpca-sketch",
         summary: "kernel PCA through a tensor sketch of the polynomial kernel",
-        needs: "nothing",
+        needs: "features only",
         parameters: &[
             DEGREE,
             COEF0,
@@ -143,7 +143,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "kpca-exact",
         summary: "kernel PCA from the full kernel matrix, for up to 20,000 rows",
-        needs: "nothing",
+        needs: "features only",
         parameters: EXACT,
         source: PAPER,
         parity: GOLDEN,
@@ -151,7 +151,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "kpca-exact-prop2",
         summary: "the residual as Proposition 2 of the paper prints it: neither centred nor scaled",
-        needs: "nothing",
+        needs: "features only",
         parameters: EXACT,
         source: PAPER,
         parity: GOLDEN,
@@ -187,7 +187,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "energy",
         summary: "logsumexp of the logits",
-        needs: "logits or head",
+        needs: "logits, or features and head",
         parameters: &[parameter("--temperature", "1")],
         source: "Liu et al., Energy-based Out-of-distribution Detection, 2020",
         parity: "float64 golden scores, within 1e-6",
@@ -195,7 +195,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
         name: "knn",
         summary: "distance to the k-th nearest training row, on unit vectors",
-        needs: "nothing; the file holds every training row (4 bytes × rows × width)",
+        needs: "features only; the file holds every training row (4 bytes × rows × width)",
         parameters: &[parameter("--neighbours", "50")],
         source: "Sun et al., Out-of-Distribution Detection with Deep Nearest Neighbors, 2022",
         parity: "float64 golden scores, within 1e-4",
