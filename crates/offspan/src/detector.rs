@@ -7,8 +7,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
-use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, write_bytes};
-use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training, remove_checkpoints};
+use crate::error::in_order;
+use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes};
+use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training};
 use crate::methods::{MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::{Error, HoldOut, Result};
@@ -176,7 +177,7 @@ impl Detector {
         let mut scores = Vec::with_capacity(rows.len());
         for round in rows.chunks(BLOCK * BLOCKS_PER_ROUND) {
             check_interrupt(options.observer)?;
-            let blocks: Vec<Vec<f64>> = round
+            let blocks = round
                 .par_chunks(BLOCK)
                 .map(|rows| {
                     let gathered = Gathered::new(data, rows)?;
@@ -184,8 +185,8 @@ impl Detector {
                     self.model.score(&gathered.dataset()?, 0, &mut scores)?;
                     Ok(scores)
                 })
-                .collect::<Result<_>>()?;
-            scores.extend(blocks.into_iter().flatten());
+                .collect();
+            scores.extend(in_order(blocks)?.into_iter().flatten());
             options.observer.advance(round.len() as u64);
         }
         Threshold::new(&scores, options.keep, CalibrationSource::HeldOut).map(Some)
@@ -196,8 +197,7 @@ impl Detector {
     /// # Errors
     /// If one exists and cannot be removed.
     pub fn remove_checkpoints(&self, checkpoint: &Checkpointing) -> Result<()> {
-        let ensemble = matches!(self.model, Model::Ensemble(_));
-        remove_checkpoints(checkpoint, ensemble)
+        checkpoint.files(&self.info.spec).iter().try_for_each(|path| remove_if_exists(path))
     }
 
     /// One score per row of a dataset of any size.
@@ -214,9 +214,12 @@ impl Detector {
         for (index, part) in scores.chunks_mut(round).enumerate() {
             check_interrupt(observer)?;
             let start = index * round;
-            part.par_chunks_mut(BLOCK)
+            let blocks = part
+                .par_chunks_mut(BLOCK)
                 .enumerate()
-                .try_for_each(|(block, out)| self.model.score(data, start + block * BLOCK, out))?;
+                .map(|(block, out)| self.model.score(data, start + block * BLOCK, out))
+                .collect();
+            in_order(blocks)?;
             data.features.release(start..start + part.len());
             observer.advance(part.len() as u64);
         }

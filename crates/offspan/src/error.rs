@@ -216,6 +216,12 @@ pub enum Error {
     Metric(#[from] MetricError),
 }
 
+/// The results of parallel tasks in order, or the first task's error: which of several bad rows is
+/// reported must not depend on which task fails first.
+pub(crate) fn in_order<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
+    results.into_iter().collect()
+}
+
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();

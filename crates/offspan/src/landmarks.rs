@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::energy::EnergySource;
+use crate::error::in_order;
 use crate::io::{FeatureSource, read_finite};
 use crate::observer::{Observer, check_interrupt};
 use crate::random::{Random, Stream};
@@ -139,7 +140,7 @@ fn smallest(
     for start in (0..rows).step_by(round) {
         check_interrupt(observer)?;
         let end = (start + round).min(rows);
-        let blocks: Vec<Vec<(f64, usize)>> = (start..end)
+        let blocks = (start..end)
             .into_par_iter()
             .step_by(BLOCK)
             .map(|from| {
@@ -149,10 +150,10 @@ fn smallest(
                 Ok(tagged
                     .map(|(i, energy)| (sign * energy, from + i))
                     .filter(|&(_, row)| keep(row))
-                    .collect())
+                    .collect::<Vec<_>>())
             })
-            .collect::<Result<_>>()?;
-        best.extend(blocks.into_iter().flatten());
+            .collect();
+        best.extend(in_order(blocks)?.into_iter().flatten());
         if best.len() > count {
             best.select_nth_unstable_by(count - 1, order);
             best.truncate(count);

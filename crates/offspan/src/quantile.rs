@@ -115,9 +115,11 @@ fn count_digits(
                 }
                 Ok(counts)
             })
-            .try_reduce(
-                || vec![0; DIGITS],
-                |mut a, b| {
+            .reduce(
+                || Ok(vec![0; DIGITS]),
+                // Of two errors the left one: its rows come first.
+                |a, b| {
+                    let (mut a, b) = (a?, b?);
                     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
                     Ok(a)
                 },

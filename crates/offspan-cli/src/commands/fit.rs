@@ -1,6 +1,7 @@
 //! `offspan fit`: features in, one detector file out.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::spec::specs;
 pub(crate) fn run(args: &FitArgs) -> Outcome {
     let spec = &specs(std::slice::from_ref(&args.method), &args.method_args)?[0];
     check_writable(&args.output)?;
-    let checkpoint = checkpointing(args)?;
+    let checkpoint = checkpointing(args, spec)?;
     let (data, head) = open(&args.data, &args.data_args)?;
     let calibrate = args
         .calibrate
@@ -58,29 +59,30 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn checkpointing(args: &FitArgs) -> Result<Option<Checkpointing>, Failure> {
+fn checkpointing(args: &FitArgs, spec: &MethodSpec) -> Result<Option<Checkpointing>, Failure> {
     let Some(path) = &args.checkpoint else { return Ok(None) };
     check_writable(path)?;
-    if path == &args.output {
-        return Err(Failure::Usage(format!(
-            "--checkpoint and -o are both {}; the checkpoint is removed when the detector is written",
-            path.display()
-        )));
-    }
     let every = Duration::try_from_secs_f64(args.checkpoint_every).map_err(|_| {
         Failure::Usage(format!(
             "--checkpoint-every: expected seconds of at least 0, got {}",
             args.checkpoint_every
         ))
     })?;
-    Ok(Some(Checkpointing { path: path.clone(), every }))
+    let checkpoint = Checkpointing { path: path.clone(), every };
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let output = absolute(&args.output);
+    if checkpoint.files(spec).iter().any(|file| absolute(file) == output) {
+        return Err(Failure::Usage(format!(
+            "--checkpoint {} would use the file {}; it is removed when the detector is written",
+            path.display(),
+            args.output.display()
+        )));
+    }
+    Ok(Some(checkpoint))
 }
 
 /// The training rows and, where known, the last layer.
-fn open(
-    path: &std::path::Path,
-    args: &DataArgs,
-) -> Result<(Dataset<'static>, Option<Head>), Failure> {
+fn open(path: &Path, args: &DataArgs) -> Result<(Dataset<'static>, Option<Head>), Failure> {
     let (mut data, mut head) = if is_pack(path) {
         let pack = Pack::open(path)?;
         (pack.train, pack.head)

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::io::{TensorFile, TensorWriter, remove_if_exists};
+use crate::io::{TensorFile, TensorWriter};
+use crate::methods::MethodSpec;
 use crate::moments::Moments;
 use crate::{Error, HoldOut, Result};
 
+use super::ensemble::MEMBERS;
 use super::fit::{Training, chain};
 use super::params::{KpcaParams, MapParams};
 
@@ -100,9 +102,15 @@ impl Checkpointing {
         Checkpointing { path: path.into(), every: self.every }
     }
 
-    /// Removes the file of a finished fit.
-    pub(super) fn remove(&self) -> Result<()> {
-        remove_if_exists(&self.path)
+    /// The files that a fit of this method saves: one, or one per member of an ensemble.
+    #[must_use]
+    pub fn files(&self, spec: &MethodSpec) -> Vec<PathBuf> {
+        match spec {
+            MethodSpec::KpcaEnsemble(_) => {
+                MEMBERS.iter().map(|suffix| self.with_suffix(suffix).path).collect()
+            }
+            _ => vec![self.path.clone()],
+        }
     }
 
     /// The saved state, if there is a file; an error if it belongs to another fit.

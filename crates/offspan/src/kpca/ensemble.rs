@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::error::in_order;
 use crate::io::{Dataset, Gathered, TensorFile, TensorWriter};
 use crate::{Error, Result};
 
@@ -146,7 +147,7 @@ fn standard(model: &KpcaModel, training: &Training<'_>) -> Result<Standard> {
     let chosen: Vec<usize> =
         (0..rows).step_by(step).filter(|&row| training.hold_out.keeps(row)).collect();
     training.observer.begin("scores of training rows", 0);
-    let scores: Vec<f64> = chosen
+    let scores = chosen
         .par_chunks(BLOCK)
         .map(|rows| {
             let part = Gathered::new(training.data, rows)?;
@@ -154,8 +155,8 @@ fn standard(model: &KpcaModel, training: &Training<'_>) -> Result<Standard> {
             model.score(&part.dataset()?, 0, &mut scores)?;
             Ok(scores)
         })
-        .collect::<Result<Vec<_>>>()?
-        .concat();
+        .collect();
+    let scores = in_order(scores)?.concat();
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;
     let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n;

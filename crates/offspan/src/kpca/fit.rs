@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::energy::{EnergySource, Need};
+use crate::error::in_order;
 use crate::io::{Dataset, Head, read_finite};
 use crate::landmarks;
 use crate::map::{FeatureMap, Fourier, TensorSketch};
@@ -17,7 +18,6 @@ use crate::subspace::{Subspace, explained};
 use crate::{Error, HoldOut, Precision, Real, Result, quantile};
 
 use super::checkpoint::{Checkpointing, FitIdentity, Progress};
-use super::ensemble::MEMBERS;
 use super::exact;
 use super::model::{AnyPlan, Found, KpcaModel};
 use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
@@ -58,14 +58,6 @@ impl<M> Fitted<M> {
     pub(crate) fn map<N>(self, wrap: impl FnOnce(M) -> N) -> Fitted<N> {
         Fitted { model: wrap(self.model), rows: self.rows, fingerprint: self.fingerprint }
     }
-}
-
-/// Removes what a finished fit has saved on its way.
-pub(crate) fn remove_checkpoints(checkpoint: &Checkpointing, ensemble: bool) -> Result<()> {
-    if !ensemble {
-        return checkpoint.remove();
-    }
-    MEMBERS.iter().try_for_each(|suffix| checkpoint.with_suffix(suffix).remove())
 }
 
 /// Fits a detector; fails before any work if an input is missing.
@@ -164,12 +156,13 @@ fn fit_exact(
         (0..training.data.rows()).filter(|&row| training.hold_out.keeps(row)).collect();
     check_interrupt(training.observer)?;
     let mut x = Array2::<f64>::zeros((rows, training.data.width()));
-    let hashes: Vec<u64> = x
+    let hashes = x
         .axis_chunks_iter_mut(Axis(0), BLOCK)
         .into_par_iter()
         .zip(chosen.par_chunks(BLOCK))
         .map(|(block, rows)| read_block(training.data, rows, preprocess, block))
-        .collect::<Result<_>>()?;
+        .collect();
+    let hashes = in_order(hashes)?;
     check_interrupt(training.observer)?;
     training.observer.begin("kernel matrix and its eigenvectors", 0);
     let fit =
@@ -345,18 +338,18 @@ fn process_chunk<T: Real>(
         }
         Ok(hash)
     };
-    let hashes: Vec<u64> = if map_rows {
+    let hashes = if map_rows {
         coordinates
             .slice_mut(s![..kept.len(), ..])
             .axis_chunks_iter_mut(Axis(0), BLOCK)
             .into_par_iter()
             .zip(kept.par_chunks(BLOCK))
             .map(|(out, rows)| work(rows, Some(out)))
-            .collect::<Result<_>>()?
+            .collect()
     } else {
-        kept.par_chunks(BLOCK).map(|rows| work(rows, None)).collect::<Result<_>>()?
+        kept.par_chunks(BLOCK).map(|rows| work(rows, None)).collect()
     };
-    Ok((chain(0, &hashes), kept.len()))
+    Ok((chain(0, &in_order(hashes)?), kept.len()))
 }
 
 /// Reads and preprocesses rows; returns the hash of what was read.

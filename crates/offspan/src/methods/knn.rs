@@ -7,6 +7,7 @@ use ndarray::{Array2, Axis, s};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::error::in_order;
 use crate::io::{Dataset, read_finite};
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::kpca::{Fitted, Training};
@@ -55,7 +56,7 @@ impl KnnModel {
         check_interrupt(training.observer)?;
         training.observer.begin("rows for the bank", chosen.len() as u64);
         let mut bank = Array2::zeros((chosen.len(), data.width()));
-        let hashes: Vec<u64> = bank
+        let hashes = bank
             .axis_chunks_iter_mut(Axis(0), BLOCK)
             .into_par_iter()
             .zip(chosen.par_chunks(BLOCK))
@@ -73,7 +74,8 @@ impl KnnModel {
                 training.observer.advance(rows.len() as u64);
                 Ok(hash)
             })
-            .collect::<Result<_>>()?;
+            .collect();
+        let hashes = in_order(hashes)?;
         Ok(Fitted {
             model: KnnModel { neighbours, bank },
             rows: chosen.len() as u64,
