@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ndarray::Array2;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::io::{TensorFile, TensorWriter};
 use crate::methods::MethodSpec;
@@ -36,6 +38,8 @@ pub(super) struct FitIdentity {
     hold_out: HoldOut,
     /// Hash of given frequencies and phases, which the parameters do not carry into files.
     parts: Option<u64>,
+    /// Hash of what landmarks were chosen by: the last layer, and logits at both ends.
+    energies: Option<u64>,
 }
 
 impl FitIdentity {
@@ -45,9 +49,11 @@ impl FitIdentity {
             MapParams::Fourier { parts, .. } => parts.take().map(|parts| parts.hash()),
             _ => None,
         };
+        let energies = params.needs_energy_to_fit().then(|| energy_hash(training));
         FitIdentity {
             params,
             parts,
+            energies,
             rows: training.data.rows(),
             width: training.data.width(),
             hold_out: training.hold_out,
@@ -180,6 +186,24 @@ impl Checkpointing {
     }
 }
 
+/// Identifies the logits and the last layer that energies come from, without reading all of them.
+fn energy_hash(training: &Training<'_>) -> u64 {
+    const ROWS: usize = 256;
+    let mut numbers: Vec<f64> = Vec::new();
+    if let Some(head) = training.head {
+        numbers.extend(head.weight.iter().chain(&head.bias));
+    }
+    if let Some(logits) = &training.data.logits {
+        let rows = ROWS.min(logits.rows());
+        let mut block = Array2::zeros((rows, logits.width()));
+        for start in [0, logits.rows() - rows] {
+            logits.read_f64(start, block.view_mut());
+            numbers.extend(&block);
+        }
+    }
+    xxh3_64(bytemuck::cast_slice(&numbers))
+}
+
 fn difference(saved: &FitIdentity, now: &FitIdentity) -> Option<String> {
     let json = |value: &KpcaParams| serde_json::json!(value).to_string();
     if saved.params != now.params {
@@ -194,6 +218,9 @@ fn difference(saved: &FitIdentity, now: &FitIdentity) -> Option<String> {
             "it was made for {} × {} features, these are {} × {}",
             saved.rows, saved.width, now.rows, now.width
         ));
+    }
+    if saved.energies != now.energies {
+        return Some("it was made with other logits or another head".to_owned());
     }
     if saved.parts != now.parts {
         return Some("it was made with other frequencies".to_owned());
