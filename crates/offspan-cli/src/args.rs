@@ -159,7 +159,7 @@ pub(crate) struct MethodArgs {
     #[arg(long, value_name = "HOW")]
     pub(crate) draw: Option<DrawName>,
 
-    /// Use these frequencies: .safetensors with `omega` [M, width] and `u` [M]
+    /// Use these frequencies: .safetensors with `omega` (M × width) and `u` (M numbers)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["draw", "features"])]
     pub(crate) frequencies: Option<PathBuf>,
 
