@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
 use crate::error::in_order;
 use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes};
-use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, Training};
-use crate::methods::{MethodSpec, Model, ModelSummary};
+use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary};
+use crate::methods::{Found, MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
+use crate::statistics::{Needs, Statistics};
+use crate::training::Training;
 use crate::{Error, HoldOut, Result};
 
 const FORMAT_KEY: &str = "offspan.detector";
@@ -104,50 +106,79 @@ impl Detector {
         head: Option<&Head>,
         options: &FitOptions<'_>,
     ) -> Result<Self> {
-        if !(0.0..1.0).contains(&options.hold_out) {
-            return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
-        }
-        if !(options.keep > 0.0 && options.keep <= 1.0) {
-            return Err(Error::parameter("keep", "a share in (0, 1]", options.keep));
-        }
-        if data.rows() == 0 {
-            return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
-        }
-        if data.width() == 0 {
-            return Err(Error::shape(&data.name, "at least one column", "0 columns"));
-        }
-        if let Some(head) = head {
-            head.check_width(data.width())?;
-        }
-        if let Some(given) = options.calibrate {
-            check_width(given, data.width())?;
-            if given.rows() < FEWEST_ROWS {
-                return Err(Error::TooFewRows {
-                    what: format!("{}, to set the threshold with", given.name),
-                    expected: FEWEST_ROWS,
-                    got: given.rows(),
-                });
-            }
-        }
-        let spec = &spec.check()?;
+        let mut detector = None;
+        Self::fit_each(std::slice::from_ref(spec), data, head, options, |_, fitted| {
+            detector = Some(fitted);
+            Ok(())
+        })?;
+        detector.unwrap_or_else(|| unreachable!("one method, one result"))
+    }
+
+    /// Fits several methods to the same rows. What they need to know of the rows is gathered in one
+    /// walk for all. `visit` gets each method's number and result in the order of `specs`; one that
+    /// fails does not stop the others.
+    ///
+    /// # Errors
+    /// If the data are bad for every method, the observer asks to stop, or `visit` fails.
+    pub fn fit_each(
+        specs: &[MethodSpec],
+        data: &Dataset<'_>,
+        head: Option<&Head>,
+        options: &FitOptions<'_>,
+        mut visit: impl FnMut(usize, Result<Self>) -> Result<()>,
+    ) -> Result<()> {
+        check_options(data, head, options)?;
         let hold_out = choose_hold_out(data, options);
-        let training = Training {
-            data,
-            head,
-            hold_out,
-            checkpoint: options.checkpoint,
-            observer: options.observer,
+        let (checkpoint, observer) = (options.checkpoint, options.observer);
+        let training = Training { data, head, hold_out, checkpoint, observer };
+        let checked: Vec<Result<MethodSpec>> = specs
+            .iter()
+            .map(|spec| {
+                let spec = spec.check()?;
+                spec.check_inputs(&training)?;
+                Ok(spec)
+            })
+            .collect();
+        let union = checked.iter().flatten().fold(Needs::default(), |all, spec| all.and(&spec.needs()));
+        let shared = match Statistics::gather(&training, &union) {
+            Ok(shared) => Some(shared),
+            // Of several methods each finds out on its own whether it is concerned.
+            Err(error) if specs.len() > 1 && !matches!(error, Error::Interrupted { .. }) => None,
+            Err(error) => return Err(error),
         };
-        let fitted = spec.fit(&training)?;
+        for (index, spec) in checked.into_iter().enumerate() {
+            let fitted = spec.and_then(|spec| match &shared {
+                Some(known) => Self::fit_known(&spec, &training, known, options),
+                None => {
+                    let known = Statistics::gather(&training, &spec.needs())?;
+                    Self::fit_known(&spec, &training, &known, options)
+                }
+            });
+            if let Err(error @ Error::Interrupted { .. }) = fitted {
+                return Err(error);
+            }
+            visit(index, fitted)?;
+        }
+        Ok(())
+    }
+
+    /// Fits a method that may share what it needs to know of the training rows with others.
+    fn fit_known(
+        spec: &MethodSpec,
+        training: &Training<'_>,
+        known: &Statistics,
+        options: &FitOptions<'_>,
+    ) -> Result<Self> {
+        let fitted = spec.fit(training, known)?;
         let mut detector = Detector {
             info: DetectorInfo {
                 version: VERSION,
-                method: spec.method().to_owned(),
+                method: spec.method().into_owned(),
                 spec: spec.clone(),
                 direction: "higher is more in-distribution".to_owned(),
                 training: TrainingInfo {
                     rows: fitted.rows,
-                    width: data.width(),
+                    width: training.data.width(),
                     fingerprint: format!("xxh3:{:016x}", fitted.fingerprint),
                 },
                 results: fitted.model.summary(),
@@ -155,7 +186,7 @@ impl Detector {
             },
             model: fitted.model,
         };
-        detector.info.threshold = detector.calibrate(data, hold_out, options)?;
+        detector.info.threshold = detector.calibrate(training.data, training.hold_out, options)?;
         Ok(detector)
     }
 
@@ -180,7 +211,7 @@ impl Detector {
             let blocks = round
                 .par_chunks(BLOCK)
                 .map(|rows| {
-                    let gathered = Gathered::new(data, rows)?;
+                    let gathered = Gathered::new(data, rows, self.model.extras())?;
                     let mut scores = vec![0.0; rows.len()];
                     self.model.score(&gathered.dataset()?, 0, &mut scores)?;
                     Ok(scores)
@@ -258,21 +289,19 @@ impl Detector {
     /// What the fit found, one entry per kernel PCA member (none for other methods).
     #[must_use]
     pub fn kpca_summaries(&self) -> Vec<&KpcaSummary> {
-        match &self.model {
-            Model::Kpca(model) => vec![model.summary()],
-            Model::Ensemble(model) => model.members().iter().map(KpcaModel::summary).collect(),
-            Model::Energy(_) | Model::Knn(_) => Vec::new(),
-        }
+        self.model.kpca().into_iter().map(KpcaModel::summary).collect()
     }
 
     /// Eigenvalues of each kernel PCA member, largest first.
     #[must_use]
     pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
-        match &self.model {
-            Model::Kpca(model) => vec![model.eigenvalues()],
-            Model::Ensemble(model) => model.members().iter().map(KpcaModel::eigenvalues).collect(),
-            Model::Energy(_) | Model::Knn(_) => Vec::new(),
-        }
+        self.model.kpca().into_iter().map(KpcaModel::eigenvalues).collect()
+    }
+
+    /// Numbers that the fit found, by name: a clipping value, a rank, the rows of a bank.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.model.found()
     }
 
     /// The detector file's bytes: safetensors with one JSON document. Equal detectors give equal
@@ -280,7 +309,7 @@ impl Detector {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = TensorWriter::default();
-        self.model.write(&mut writer);
+        self.model.write("", &mut writer);
         writer.to_bytes(FORMAT_KEY, serde_json::json!(self.info).to_string())
     }
 
@@ -309,8 +338,8 @@ impl Detector {
             let width = info.training.width;
             return Err(inside(Error::parameter("width", format!("1 to {WIDEST}"), width)));
         }
-        let model = Model::read(&file, &info.spec, info.results.clone(), info.training.width)
-            .map_err(inside)?;
+        let spec = info.spec.check().map_err(inside)?;
+        let model = spec.read(&file, "", &info.results, info.training.width).map_err(inside)?;
         Ok(Detector { info, model })
     }
 
@@ -331,6 +360,39 @@ fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
         format!("{expected} columns, as in the detector's training rows"),
         format!("{} columns", data.width()),
     ))
+}
+
+fn check_options(
+    data: &Dataset<'_>,
+    head: Option<&Head>,
+    options: &FitOptions<'_>,
+) -> Result<()> {
+    if !(0.0..1.0).contains(&options.hold_out) {
+        return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
+    }
+    if !(options.keep > 0.0 && options.keep <= 1.0) {
+        return Err(Error::parameter("keep", "a share in (0, 1]", options.keep));
+    }
+    if data.rows() == 0 {
+        return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
+    }
+    if data.width() == 0 {
+        return Err(Error::shape(&data.name, "at least one column", "0 columns"));
+    }
+    if let Some(head) = head {
+        head.check_width(data.width())?;
+    }
+    if let Some(given) = options.calibrate {
+        check_width(given, data.width())?;
+        if given.rows() < FEWEST_ROWS {
+            return Err(Error::TooFewRows {
+                what: format!("{}, to set the threshold with", given.name),
+                expected: FEWEST_ROWS,
+                got: given.rows(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Which rows to hold out, if any; tells why not where the user might expect some.

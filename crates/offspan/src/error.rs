@@ -111,7 +111,7 @@ pub enum Error {
 
     /// A zero row where a direction is needed.
     #[error(
-        "{what}: row {row} is all zeros{after}; it has no direction for the cosine map (remove the row, or fit with --no-cosine)"
+        "{what}: row {row} is all zeros{after}; it has no direction for the cosine map (remove the row{hint})"
     )]
     ZeroRow {
         /// Which array.
@@ -120,6 +120,8 @@ pub enum Error {
         row: usize,
         /// Says whether rectification made it so.
         after: &'static str,
+        /// Another way out, where there is one.
+        hint: &'static str,
     },
 
     /// There are no rows, or too few.

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::energy::EnergySource;
+use crate::logits::LogitSource;
 use crate::error::in_order;
 use crate::io::{FeatureSource, read_finite};
 use crate::observer::{Observer, check_interrupt};
@@ -60,7 +60,7 @@ pub(crate) fn choose(
     count: usize,
     rows: usize,
     keep: &(dyn Fn(usize) -> bool + Sync),
-    energies: Option<&EnergySource<'_>>,
+    energies: Option<&LogitSource<'_>>,
     seed: u64,
     observer: &dyn Observer,
 ) -> Result<Vec<usize>> {
@@ -126,7 +126,7 @@ fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Ve
 
 /// The `count` rows with the smallest sign·energy.
 fn smallest(
-    energies: &EnergySource<'_>,
+    energies: &LogitSource<'_>,
     count: usize,
     rows: usize,
     keep: &(dyn Fn(usize) -> bool + Sync),
@@ -189,7 +189,7 @@ mod tests {
 
     fn pick(sampling: Sampling, count: usize, logits: &Array2<f64>) -> Vec<usize> {
         let view = logits.view();
-        let energies = EnergySource::Logits(&view);
+        let energies = LogitSource::Logits(&view);
         choose(&sampling, count, logits.nrows(), &|_| true, Some(&energies), 3, &Silent).unwrap()
     }
 

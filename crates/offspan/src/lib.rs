@@ -38,7 +38,6 @@
 
 mod calibrate;
 mod detector;
-mod energy;
 mod error;
 mod holdout;
 pub mod io;
@@ -46,23 +45,27 @@ mod kernel;
 mod kpca;
 mod landmarks;
 mod linalg;
+mod logits;
 pub mod map;
 mod math;
 mod methods;
 pub mod metrics;
 mod moments;
 mod observer;
+mod optimise;
 mod preprocess;
 mod quantile;
 mod random;
 mod real;
+mod rectify;
+mod statistics;
 mod subspace;
 mod synthetic;
+mod training;
 mod vector;
 
 pub use calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
-pub use energy::energy;
 pub use error::{Error, Result};
 pub use holdout::HoldOut;
 pub use kernel::Kernel;
@@ -71,10 +74,14 @@ pub use kpca::{
     MapParams, Residual, ValidKpca,
 };
 pub use landmarks::Sampling;
-pub use methods::{CATALOGUE, MethodInfo, MethodSpec, Parameter};
+pub use logits::energy;
+pub use methods::{
+    CATALOGUE, Found, LogitScore, MethodInfo, MethodSpec, Parameter, TrainedScore,
+};
 pub use moments::Moments;
 pub use observer::{Observer, Silent};
 pub use preprocess::Preprocess;
 pub use real::{Precision, Real};
+pub use rectify::{Rectification, VraBounds};
 pub use subspace::Components;
 pub use synthetic::SyntheticFeatures;

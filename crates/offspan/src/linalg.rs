@@ -5,10 +5,10 @@
 //! fixed number of parts.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::{evd, matmul, qr};
+use faer::linalg::{evd, matmul, qr, svd};
 use faer::traits::ComplexField;
 use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 use crate::{Error, Result};
@@ -107,6 +107,41 @@ pub(crate) fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> 
     Ok(SymmetricEigen { values, vectors })
 }
 
+/// a⁺·b, the shortest of the best solutions of a·x = b; singular values of at most
+/// max(rows, columns)·`precision`·largest count as zero.
+pub(crate) fn least_squares(
+    a: ArrayView2<'_, f64>,
+    b: &Array1<f64>,
+    precision: f64,
+) -> Result<Array1<f64>> {
+    let (rows, columns) = a.dim();
+    let size = rows.min(columns);
+    let par = Par::rayon(PARTS);
+    let params = Default::default();
+    let mut values = faer::diag::Diag::<f64>::zeros(size);
+    let (mut left, mut right) = (Mat::zeros(rows, size), Mat::zeros(columns, size));
+    let thin = svd::ComputeSvdVectors::Thin;
+    let need = svd::svd_scratch::<f64>(rows, columns, thin, thin, par, params);
+    svd::svd(
+        view(a),
+        values.as_mut(),
+        Some(left.as_mut()),
+        Some(right.as_mut()),
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    )
+    .map_err(|_| Error::Decomposition { what: "the singular value decomposition", size })?;
+    let values: Vec<f64> = values.column_vector().iter().copied().collect();
+    let floor = rows.max(columns) as f64 * precision * values.first().copied().unwrap_or(0.0);
+    let mut x = Array1::zeros(columns);
+    for (i, &value) in values.iter().enumerate().filter(|(_, value)| **value > floor) {
+        let along: f64 = (0..rows).map(|row| left[(row, i)] * b[row]).sum::<f64>() / value;
+        (0..columns).for_each(|column| x[column] += along * right[(column, i)]);
+    }
+    Ok(x)
+}
+
 /// The orthogonal factor of a square matrix with the signs that make R's diagonal positive, so
 /// that a Gaussian matrix gives a uniformly distributed (Haar) rotation. Row i of the result is
 /// orthonormal to the others.
@@ -196,6 +231,18 @@ mod tests {
         };
         assert_eq!(with(1), with(2));
         assert_eq!(with(1), with(3));
+    }
+
+    #[test]
+    fn least_squares_solves_and_leaves_out_directions_of_noise() {
+        let a = wave(7, 12);
+        let b = Array1::from_iter((0..7).map(|i| f64::from(i) - 2.0));
+        let x = least_squares(a.view(), &b, f64::EPSILON).unwrap();
+        assert!((a.dot(&x) - &b).iter().all(|d| d.abs() < 1e-11));
+        // Two equal rows with different right sides: the mean is the best answer, and it is short.
+        let a = ndarray::array![[1.0, 0.0], [1.0 + 1e-12, 0.0]];
+        let x = least_squares(a.view(), &ndarray::array![1.0, 3.0], 1e-7).unwrap();
+        assert!((x[0] - 2.0).abs() < 1e-9 && x[1] == 0.0, "{x}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A split: features with, where known, logits and labels; and the network's last layer.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use ndarray::{Array1, Array2};
@@ -18,12 +19,60 @@ pub struct Dataset<'a> {
     pub logits: Option<Box<dyn FeatureSource + 'a>>,
     /// Class labels of the same rows.
     pub labels: Option<Labels>,
+    /// What else a network gave for the same rows, by the tensor's name: un-pooled maps, outputs of
+    /// other heads. A few methods ask for one.
+    pub extras: BTreeMap<String, Extra<'a>>,
+}
+
+/// A tensor of any rank whose first axis are the rows.
+pub struct Extra<'a> {
+    /// One row of numbers per sample.
+    pub rows: Box<dyn FeatureSource + 'a>,
+    /// The shape of one row.
+    pub shape: Vec<usize>,
 }
 
 impl<'a> Dataset<'a> {
     /// A dataset of features only.
     pub fn new(name: impl Into<String>, features: impl FeatureSource + 'a) -> Self {
-        Dataset { name: name.into(), features: Box::new(features), logits: None, labels: None }
+        Dataset {
+            name: name.into(),
+            features: Box::new(features),
+            logits: None,
+            labels: None,
+            extras: BTreeMap::new(),
+        }
+    }
+
+    /// Adds another tensor: one row of numbers per sample, each of this shape.
+    ///
+    /// # Errors
+    /// If its number of rows differs, or the shape does not have as many numbers as a row.
+    pub fn with_extra(
+        mut self,
+        name: impl Into<String>,
+        rows: impl FeatureSource + 'a,
+        shape: &[usize],
+    ) -> Result<Self> {
+        self.check_rows(rows.name(), rows.rows())?;
+        if shape.iter().product::<usize>() != rows.width() {
+            return Err(Error::shape(
+                rows.name(),
+                format!("{shape:?} per row"),
+                format!("{} numbers per row", rows.width()),
+            ));
+        }
+        self.extras.insert(name.into(), Extra { rows: Box::new(rows), shape: shape.to_vec() });
+        Ok(self)
+    }
+
+    /// A tensor that a method needs, or a sentence that tells how to give it.
+    pub(crate) fn extra(&self, who: &str, name: &'static str, hint: &str) -> Result<&Extra<'a>> {
+        self.extras.get(name).ok_or_else(|| Error::MissingInput {
+            who: format!("{who} on {}", self.name),
+            what: name,
+            hint: hint.to_owned(),
+        })
     }
 
     /// Adds logits.
@@ -78,6 +127,14 @@ impl<'a> Dataset<'a> {
         if file.has("labels") {
             dataset = dataset.with_labels(file.labels("labels")?)?;
         }
+        let rows = dataset.rows();
+        for name in file.float_names().filter(|name| !["features", "logits"].contains(name)) {
+            // A tensor of another length is something else and no business of ours.
+            let shape = file.shape(name)?;
+            if shape.len() >= 1 && shape[0] == rows && !shape.contains(&0) {
+                dataset = dataset.with_extra(name, file.rows_of(name)?, &shape[1..])?;
+            }
+        }
         Ok(dataset)
     }
 
@@ -95,24 +152,37 @@ pub(crate) struct Gathered {
     name: String,
     features: Array2<f64>,
     logits: Option<Array2<f64>>,
+    extras: Vec<(String, Array2<f64>, Vec<usize>)>,
 }
 
 impl Gathered {
-    pub(crate) fn new(data: &Dataset<'_>, rows: &[usize]) -> Result<Self> {
+    /// Copies these rows, with the extra tensors of these names.
+    pub(crate) fn new(data: &Dataset<'_>, rows: &[usize], extras: &[&str]) -> Result<Self> {
         let gather = |source: &dyn FeatureSource| crate::landmarks::gather(source, rows);
         Ok(Gathered {
             name: data.name.clone(),
             features: gather(&*data.features)?,
             logits: data.logits.as_deref().map(gather).transpose()?,
+            extras: data
+                .extras
+                .iter()
+                .filter(|(name, _)| extras.contains(&name.as_str()))
+                .map(|(name, extra)| {
+                    Ok((name.clone(), gather(&*extra.rows)?, extra.shape.clone()))
+                })
+                .collect::<Result<_>>()?,
         })
     }
 
     pub(crate) fn dataset(&self) -> Result<Dataset<'_>> {
-        let data = Dataset::new(self.name.clone(), self.features.view());
-        match &self.logits {
-            Some(logits) => data.with_logits(logits.view()),
-            None => Ok(data),
+        let mut data = Dataset::new(self.name.clone(), self.features.view());
+        if let Some(logits) = &self.logits {
+            data = data.with_logits(logits.view())?;
         }
+        for (name, rows, shape) in &self.extras {
+            data = data.with_extra(name.clone(), rows.view(), shape)?;
+        }
+        Ok(data)
     }
 }
 
@@ -135,6 +205,20 @@ pub struct Head {
     pub weight: Array2<f64>,
     /// b, one number per class.
     pub bias: Array1<f64>,
+    /// The last convolution before the pooling, where it is known.
+    pub block: Option<Box<LastBlock>>,
+}
+
+/// The last 1×1 convolution of a network with its batch normalisation folded into a scale and a
+/// shift per channel: maps = relu(scale·(W x) + shift + shortcut).
+#[derive(Debug, Clone, PartialEq)]
+pub struct LastBlock {
+    /// W, one row per output channel.
+    pub weight: Array2<f64>,
+    /// One factor per output channel.
+    pub scale: Array1<f64>,
+    /// One summand per output channel.
+    pub shift: Array1<f64>,
 }
 
 impl Head {
@@ -149,7 +233,7 @@ impl Head {
     /// `what` names the bias in messages.
     fn named(what: String, weight: Array2<f64>, bias: Array1<f64>) -> Result<Self> {
         if weight.nrows() == bias.len() {
-            return Ok(Head { weight, bias });
+            return Ok(Head { weight, bias, block: None });
         }
         Err(Error::shape(
             what,
@@ -177,7 +261,10 @@ impl Head {
     }
 
     pub(super) fn from_tensors(file: &TensorFile) -> Result<Self> {
-        Head::named(file.label("bias"), file.array2("weight")?, file.array1("bias")?)
+        let mut head =
+            Head::named(file.label("bias"), file.array2("weight")?, file.array1("bias")?)?;
+        head.block = LastBlock::read_optional(file, "")?.map(Box::new);
+        Ok(head)
     }
 
     /// The last layer in a detector file, if it has one.
@@ -190,7 +277,8 @@ impl Head {
         if !file.has(&weight) {
             return Ok(None);
         }
-        let head = Head::new(file.array2(&weight)?, file.array1(&bias)?)?;
+        let mut head = Head::new(file.array2(&weight)?, file.array1(&bias)?)?;
+        head.block = LastBlock::read_optional(file, prefix)?.map(Box::new);
         head.check_width(width)?;
         Ok(Some(head))
     }
@@ -201,12 +289,49 @@ impl Head {
         writer.array1(format!("{prefix}head.bias"), &self.bias);
     }
 
+    /// The same last layer without what comes before the pooling.
+    pub(crate) fn without_block(&self) -> Self {
+        Head { block: None, ..self.clone() }
+    }
+
     /// A head in the bytes of a safetensors file that is part of the program.
     ///
     /// # Errors
     /// If the bytes are no such file.
     pub fn from_static(name: &str, bytes: &'static [u8]) -> Result<Self> {
         Self::from_tensors(&TensorFile::from_bytes(Path::new(name), Bytes::Static(bytes))?)
+    }
+}
+
+impl LastBlock {
+    fn read_optional(file: &TensorFile, prefix: &str) -> Result<Option<Self>> {
+        let name = |part: &str| format!("{prefix}block.{part}");
+        if !file.has(&name("weight")) {
+            return Ok(None);
+        }
+        let block = LastBlock {
+            weight: file.array2(&name("weight"))?,
+            scale: file.array1(&name("scale"))?,
+            shift: file.array1(&name("shift"))?,
+        };
+        let channels = block.weight.nrows();
+        for (part, vector) in [("scale", &block.scale), ("shift", &block.shift)] {
+            if vector.len() != channels {
+                return Err(Error::shape(
+                    file.label(&name(part)),
+                    format!("[{channels}], one number per row of block.weight"),
+                    format!("[{}]", vector.len()),
+                ));
+            }
+        }
+        Ok(Some(block))
+    }
+
+    /// Puts the block into a detector file.
+    pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}block.weight"), &self.weight);
+        writer.array1(format!("{prefix}block.scale"), &self.scale);
+        writer.array1(format!("{prefix}block.shift"), &self.shift);
     }
 }
 

@@ -17,7 +17,7 @@ mod tensors;
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use bytes::Bytes;
 pub(crate) use dataset::Gathered;
-pub use dataset::{Dataset, Head, open_dataset, open_head};
+pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use labels::Labels;
 pub use matrix::{ElementType, Matrix, has_header, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
@@ -47,6 +47,11 @@ pub trait FeatureSource: Send + Sync {
     fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>);
     /// Copies rows `start..start + out.nrows()` into `out` as `f64`.
     fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>);
+    /// What this is computed from, where it is: a value that is not finite is looked up there, so
+    /// that the message names what the user can see.
+    fn origin(&self) -> Option<&dyn FeatureSource> {
+        None
+    }
     /// Says that `rows` will not be read again soon, so that memory they occupy can go.
     fn release(&self, rows: Range<usize>) {
         let _ = rows;
@@ -95,10 +100,19 @@ pub(crate) fn read_finite<T: Real>(
         if row.iter().all(|x| x.is_finite_number()) {
             continue;
         }
-        let column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);
-        let mut original = ndarray::Array2::zeros((1, source.width()));
-        source.read_f64(start + i, original.view_mut());
-        let value = original[[0, column]];
+        let mut column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);
+        let value_at = |source: &dyn FeatureSource| {
+            let mut original = ndarray::Array2::zeros((1, source.width()));
+            source.read_f64(start + i, original.view_mut());
+            original
+        };
+        let mut value = value_at(source)[[0, column]];
+        if let Some(origin) = source.origin() {
+            let original = value_at(origin);
+            if let Some(bad) = original.iter().position(|x| !x.is_finite()) {
+                (column, value) = (bad, original[[0, bad]]);
+            }
+        }
         let hint = if value.is_finite() {
             ", and this one is too large for f32 (use --precision f64)"
         } else {

@@ -128,16 +128,36 @@ impl TensorFile {
         })
     }
 
+    /// Names of the float tensors.
+    pub(crate) fn float_names(&self) -> impl Iterator<Item = &str> {
+        let floats = self.tensors.iter().filter(|(_, tensor)| element_type(tensor.dtype).is_some());
+        floats.map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
+        Ok(&self.tensor(name)?.shape)
+    }
+
     /// A two-dimensional tensor with at least one row and column.
     pub(crate) fn matrix(&self, name: &str) -> Result<Matrix> {
-        let tensor = self.tensor(name)?;
-        let element = self.element_type(name, tensor)?;
-        let [rows, width] = tensor.shape[..] else {
+        let shape = &self.tensor(name)?.shape;
+        if shape.len() != 2 {
             return Err(Error::shape(
                 self.label(name),
                 "[rows, columns]",
-                format!("{:?}", tensor.shape),
+                format!("{shape:?}"),
             ));
+        }
+        self.rows_of(name)
+    }
+
+    /// A tensor of any rank as one row of numbers per entry of its first axis.
+    pub(crate) fn rows_of(&self, name: &str) -> Result<Matrix> {
+        let tensor = self.tensor(name)?;
+        let element = self.element_type(name, tensor)?;
+        let (rows, width) = match tensor.shape.split_first() {
+            Some((&rows, rest)) => (rows, rest.iter().product()),
+            None => (0, 0),
         };
         if rows == 0 || width == 0 {
             return Err(Error::shape(

@@ -11,10 +11,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::io::{TensorFile, TensorWriter};
 use crate::methods::MethodSpec;
 use crate::moments::Moments;
+use crate::training::{Training, chain};
 use crate::{Error, HoldOut, Result};
 
 use super::ensemble::MEMBERS;
-use super::fit::{Training, chain};
 use super::params::{KpcaParams, MapParams};
 
 const FORMAT_KEY: &str = "offspan.checkpoint";

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::in_order;
 use crate::io::{Dataset, Gathered, TensorFile, TensorWriter};
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
-use super::fit::{Fitted, Training, fit};
+use super::fit::fit;
 use super::model::{KpcaModel, KpcaSummary};
 use super::params::{KpcaParams, MapParams};
 
@@ -108,14 +109,15 @@ impl Ensemble {
         Ok(())
     }
 
-    pub(crate) fn write<'a>(&'a self, writer: &mut TensorWriter<'a>) {
+    pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         for (member, name) in self.members.iter().zip(MEMBERS) {
-            member.write(&format!("{name}."), writer);
+            member.write(&format!("{prefix}{name}."), writer);
         }
     }
 
     pub(crate) fn read(
         file: &TensorFile,
+        prefix: &str,
         params: EnsembleParams,
         summary: EnsembleSummary,
         width: usize,
@@ -127,7 +129,7 @@ impl Ensemble {
         }
         let [rff, nystrom] = summary.members;
         let read = |name: &str, params, summary| {
-            KpcaModel::read(file, &format!("{name}."), params, summary, width)
+            KpcaModel::read(file, &format!("{prefix}{name}."), params, summary, width)
         };
         Ok(Ensemble {
             members: [
@@ -150,7 +152,7 @@ fn standard(model: &KpcaModel, training: &Training<'_>) -> Result<Standard> {
     let scores = chosen
         .par_chunks(BLOCK)
         .map(|rows| {
-            let part = Gathered::new(training.data, rows)?;
+            let part = Gathered::new(training.data, rows, &[])?;
             let mut scores = vec![0.0; rows.len()];
             model.score(&part.dataset()?, 0, &mut scores)?;
             Ok(scores)

@@ -4,68 +4,40 @@ use std::ops::Range;
 
 use ndarray::{Array2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::energy::{EnergySource, Need};
 use crate::error::in_order;
-use crate::io::{Dataset, Head, read_finite};
+use crate::io::Dataset;
 use crate::landmarks;
+use crate::logits::{LogitSource, Need};
 use crate::map::{FeatureMap, Fourier, TensorSketch};
 use crate::moments::Moments;
-use crate::observer::{Observer, check_interrupt};
+use crate::observer::check_interrupt;
 use crate::preprocess::Preprocess;
 use crate::subspace::{Subspace, explained};
-use crate::{Error, HoldOut, Precision, Real, Result, quantile};
+use crate::training::{BLOCK, Fitted, Training, chain, chunk_rows, read_rows};
+use crate::{Error, Precision, Real, Result, quantile};
 
-use super::checkpoint::{Checkpointing, FitIdentity, Progress};
+use super::checkpoint::{FitIdentity, Progress};
 use super::exact;
 use super::model::{AnyPlan, Found, KpcaModel};
 use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
 use super::plan::Plan;
 
-/// Rows that one task reads and maps.
-const BLOCK: usize = 256;
-
-/// Numbers in a chunk's widest array; the chunk's rows follow from it, so memory does not grow with
-/// the width.
-const CHUNK_NUMBERS: usize = 1 << 22;
-
-/// What a fit works on.
-pub(crate) struct Training<'a> {
-    pub(crate) data: &'a Dataset<'a>,
-    pub(crate) head: Option<&'a Head>,
-    pub(crate) hold_out: HoldOut,
-    pub(crate) checkpoint: Option<&'a Checkpointing>,
-    pub(crate) observer: &'a dyn Observer,
-}
-
-impl Training<'_> {
-    /// Rows used in the fit.
-    pub(crate) fn rows(&self) -> usize {
-        (0..self.data.rows()).filter(|&row| self.hold_out.keeps(row)).count()
-    }
-}
-
-/// A fitted model and what identifies its training rows.
-pub(crate) struct Fitted<M> {
-    pub(crate) model: M,
-    pub(crate) rows: u64,
-    pub(crate) fingerprint: u64,
-}
-
-impl<M> Fitted<M> {
-    /// The same fit with the model wrapped.
-    pub(crate) fn map<N>(self, wrap: impl FnOnce(M) -> N) -> Fitted<N> {
-        Fitted { model: wrap(self.model), rows: self.rows, fingerprint: self.fingerprint }
-    }
-}
-
-/// Fits a detector; fails before any work if an input is missing.
-pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
-    let params = params.params();
+/// Fails, before any work, unless the training set has all that a fit needs.
+pub(crate) fn check_inputs(params: &KpcaParams, training: &Training<'_>) -> Result<()> {
     let rows = training.rows();
     if rows < 2 {
         return Err(Error::TooFewRows { what: training.data.name.clone(), expected: 2, got: rows });
+    }
+    if matches!(params.map, MapParams::Exact { .. }) && rows > exact::MOST_ROWS {
+        return Err(Error::Parameter {
+            name: "kpca-exact",
+            expected: format!(
+                "at most {} rows, because it takes an N×N matrix (use kpca-nys, or fewer rows)",
+                exact::MOST_ROWS
+            ),
+            got: format!("{rows} rows"),
+        });
     }
     if params.fusion.is_some() || params.needs_energy_to_fit() {
         let who = match &params.map {
@@ -75,10 +47,16 @@ pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<
             _ => "fusion with the energy score".to_owned(),
         };
         // Any clip value asks for the same inputs.
-        EnergySource::of(training.data, training.head, params.react.map(|_| 0.0), Need::Fit(&who))?;
+        LogitSource::of(training.data, training.head, params.react.map(|_| 0.0), Need::Fit(&who))?;
     }
+    Ok(())
+}
+
+/// Fits a detector to inputs that [`check_inputs`] has seen.
+pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
+    let params = params.params();
     match (&params.map, params.precision) {
-        (MapParams::Exact { .. }, _) => fit_exact(params, training, rows),
+        (MapParams::Exact { .. }, _) => fit_exact(params, training),
         (_, Precision::F32) => fit_approximate::<f32>(params, training, AnyPlan::F32),
         (_, Precision::F64) => fit_approximate::<f64>(params, training, AnyPlan::F64),
     }
@@ -134,28 +112,13 @@ fn fit_approximate<T: Real>(
     Ok(Fitted { model, rows: progress.moments.count(), fingerprint: progress.fingerprint })
 }
 
-fn fit_exact(
-    params: &KpcaParams,
-    training: &Training<'_>,
-    rows: usize,
-) -> Result<Fitted<KpcaModel>> {
+fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
     let MapParams::Exact { form } = params.map else { unreachable!("called for exact maps") };
-    if rows > exact::MOST_ROWS {
-        return Err(Error::Parameter {
-            name: "kpca-exact",
-            expected: format!(
-                "at most {} rows, because it takes an N×N matrix (use kpca-nys, or fewer rows)",
-                exact::MOST_ROWS
-            ),
-            got: format!("{rows} rows"),
-        });
-    }
     let clip = resolve_clip(params, training)?;
     let preprocess = Preprocess { clip, cosine: params.cosine };
-    let chosen: Vec<usize> =
-        (0..training.data.rows()).filter(|&row| training.hold_out.keeps(row)).collect();
+    let chosen = training.kept();
     check_interrupt(training.observer)?;
-    let mut x = Array2::<f64>::zeros((rows, training.data.width()));
+    let mut x = Array2::<f64>::zeros((chosen.len(), training.data.width()));
     let hashes = x
         .axis_chunks_iter_mut(Axis(0), BLOCK)
         .into_par_iter()
@@ -175,7 +138,7 @@ fn fit_exact(
         found,
         training.head,
     );
-    Ok(Fitted { model, rows: rows as u64, fingerprint: chain(0, &hashes) })
+    Ok(Fitted { model, rows: chosen.len() as u64, fingerprint: chain(0, &hashes) })
 }
 
 fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
@@ -200,7 +163,7 @@ fn choose_landmarks(
     };
     let energies = if sampling.needs_energy() {
         let who = format!("{} sampling of landmarks", sampling.name());
-        Some(EnergySource::of(training.data, training.head, clip, Need::Fit(&who))?)
+        Some(LogitSource::of(training.data, training.head, clip, Need::Fit(&who))?)
     } else {
         None
     };
@@ -255,7 +218,8 @@ fn build_map<T: Real>(
 
 fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
     let after = if preprocess.clip.is_some() { " after clipping" } else { "" };
-    Error::ZeroRow { what: data.name.clone(), row, after }
+    let hint = ", or fit with --no-cosine";
+    Error::ZeroRow { what: data.name.clone(), row, after, hint }
 }
 
 /// The moments of the raw coordinates of all rows, chunk by chunk.
@@ -313,11 +277,6 @@ fn accumulate<T: Real>(
     Ok(progress)
 }
 
-fn chunk_rows(width: usize) -> usize {
-    let rows = (CHUNK_NUMBERS / width.max(1)).clamp(BLOCK, 8192);
-    rows - rows % BLOCK
-}
-
 /// Reads the kept rows of a range and, with `map_rows`, writes their raw coordinates; returns the
 /// rows' hash and number.
 fn process_chunk<T: Real>(
@@ -359,23 +318,9 @@ fn read_block<T: Real>(
     preprocess: Preprocess,
     mut out: ArrayViewMut2<'_, T>,
 ) -> Result<u64> {
-    let mut done = 0;
-    for run in rows.chunk_by(|a, b| a + 1 == *b) {
-        let part = out.slice_mut(s![done..done + run.len(), ..]);
-        read_finite(&*data.features, run[0], part)?;
-        done += run.len();
-    }
-    let bytes = out.as_slice().map_or(&[][..], bytemuck::cast_slice);
-    let hash = xxh3_64(bytes);
+    let hash = read_rows(data, rows, out.view_mut())?;
     if let Some(&zero) = preprocess.apply(out).first() {
         return Err(zero_row(data, rows[zero], preprocess));
     }
     Ok(hash)
-}
-
-/// Extends a hash by others, in order.
-pub(super) fn chain(hash: u64, next: &[u64]) -> u64 {
-    let mut all = vec![hash];
-    all.extend(next);
-    xxh3_64(bytemuck::cast_slice(&all))
 }

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::energy::{EnergySource, Need};
+use crate::logits::{LogitSource, Need};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
 use crate::preprocess::Preprocess;
@@ -110,8 +110,8 @@ impl KpcaModel {
         Ok(())
     }
 
-    fn energies<'a>(&'a self, data: &'a Dataset<'_>) -> Result<EnergySource<'a>> {
-        EnergySource::of(
+    fn energies<'a>(&'a self, data: &'a Dataset<'_>) -> Result<LogitSource<'a>> {
+        LogitSource::of(
             data,
             self.head.as_ref(),
             self.summary.clip,

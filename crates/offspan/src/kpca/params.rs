@@ -119,6 +119,20 @@ pub enum Clip {
     Percentile(f64),
 }
 
+impl Clip {
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Clip::Value(value) if !value.is_finite() => {
+                Err(Error::parameter("react", "a finite value", value))
+            }
+            Clip::Percentile(percent) if !(0.0..=100.0).contains(&percent) => {
+                Err(Error::parameter("react", "a percentile from p0 to p100", percent))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl std::str::FromStr for Clip {
     type Err = String;
 
@@ -208,12 +222,19 @@ impl KpcaParams {
     pub fn method(&self) -> &'static str {
         match self.map {
             MapParams::Identity => "pca",
+            MapParams::Fourier { .. } if self.is_fused_react() => "kpca-rff+react",
             MapParams::Fourier { .. } => "kpca-rff",
             MapParams::TensorSketch { .. } => "kpca-sketch",
+            MapParams::Nystrom { .. } if self.is_fused_react() => "kpca-nys+react",
             MapParams::Nystrom { .. } => "kpca-nys",
             MapParams::Exact { form: ExactForm::Centred } => "kpca-exact",
             MapParams::Exact { form: ExactForm::Proposition2 } => "kpca-exact-prop2",
         }
+    }
+
+    /// The paper's fusion with ReAct: clipped features, combined with their energy.
+    fn is_fused_react(&self) -> bool {
+        self.react.is_some() && self.fusion.is_some()
     }
 
     /// Whether energies are needed to fit.
@@ -238,14 +259,8 @@ impl KpcaParams {
         }
         self.kernel.check()?;
         self.components.check()?;
-        match self.react {
-            Some(Clip::Value(value)) if !value.is_finite() => {
-                return Err(Error::parameter("react", "a finite value", value));
-            }
-            Some(Clip::Percentile(percent)) if !(0.0..=100.0).contains(&percent) => {
-                return Err(Error::parameter("react", "a percentile from p0 to p100", percent));
-            }
-            _ => {}
+        if let Some(react) = self.react {
+            react.check()?;
         }
         match &self.map {
             MapParams::Identity if self.kernel != Kernel::Linear => {

@@ -1,11 +1,30 @@
-//! Every method, under one name, one fit and one score.
+//! Every method, under one name, one fit and one score. One file per method.
 
+mod bank;
 mod catalogue;
-mod energy;
+mod csi;
+mod dml;
+mod gradnorm;
+mod gradorth;
 mod knn;
+mod kpca;
+mod logit;
+mod low_dim;
+mod mahalanobis;
 mod model;
+mod nnguide;
+mod rank_feat;
+mod rectified;
+mod reg_pca;
+mod she;
 mod spec;
+mod tnn;
+mod trained;
+mod vim;
 
 pub use catalogue::{CATALOGUE, MethodInfo, Parameter};
-pub(crate) use model::{Model, ModelSummary};
+pub use logit::LogitScore;
+pub use model::Found;
+pub(crate) use model::{Model, ModelSummary, Stored};
 pub use spec::MethodSpec;
+pub use trained::TrainedScore;

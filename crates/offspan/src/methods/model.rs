@@ -1,23 +1,58 @@
 //! A fitted method: scores rows, and turns into tensors and back.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::io::{Dataset, Head, TensorFile, TensorWriter};
-use crate::kpca::{Ensemble, EnsembleSummary, KpcaModel, KpcaSummary};
-use crate::{Error, Result};
-
-use super::energy::EnergyModel;
-use super::knn::KnnModel;
-use super::spec::MethodSpec;
+use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_finite};
+use crate::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
+use crate::logits::{LogitSource, Need};
+use crate::rectify::StepSummary;
+use crate::{Error, Real, Result};
 
 /// A fitted method.
-#[derive(Debug, Clone)]
-pub(crate) enum Model {
-    Kpca(Box<KpcaModel>),
-    Ensemble(Box<Ensemble>),
-    Energy(EnergyModel),
-    Knn(KnnModel),
+pub(crate) trait Scorer: Debug + Send + Sync {
+    /// Fails unless `data` has all that scoring needs.
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        let _ = data;
+        Ok(())
+    }
+
+    /// Tensors besides features and logits that a row must carry.
+    fn extras(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Scores of rows from `start` on, on the calling thread.
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()>;
+
+    /// What a file keeps besides parameters and tensors.
+    fn summary(&self) -> ModelSummary {
+        ModelSummary::Baseline { found: self.found() }
+    }
+
+    /// Numbers that the fit found and that are worth telling; scoring may need them, too.
+    fn found(&self) -> Found {
+        Found::new()
+    }
+
+    /// The kernel PCA models inside.
+    fn kpca(&self) -> Vec<&KpcaModel> {
+        Vec::new()
+    }
+
+    /// Puts the model's tensors into a file, each under `prefix`.
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>);
 }
+
+/// A fitted method; detectors that are copies of one another share it.
+pub(crate) type Model = Arc<dyn Scorer>;
+
+/// Numbers that a fit found, by name.
+pub type Found = BTreeMap<String, f64>;
 
 /// What a detector file keeps of a model besides its parameters and tensors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,88 +60,95 @@ pub(crate) enum Model {
 pub(crate) enum ModelSummary {
     Kpca(KpcaSummary),
     KpcaEnsemble(EnsembleSummary),
-    Energy,
-    Knn,
+    Baseline { found: Found },
+    Rectified { steps: Vec<StepSummary>, score: Box<ModelSummary> },
 }
 
-impl Model {
-    /// Fails unless `data` has all that scoring needs.
-    pub(crate) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        match self {
-            Model::Kpca(model) => model.check_inputs(data),
-            Model::Ensemble(model) => model.check_inputs(data),
-            Model::Energy(model) => model.source(data).map(drop),
-            Model::Knn(_) => Ok(()),
+/// Reads the tensors of one model in a detector file.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'a> {
+    pub(crate) file: &'a TensorFile,
+    pub(crate) prefix: &'a str,
+    pub(crate) found: &'a Found,
+    /// Width of the features.
+    pub(crate) width: usize,
+}
+
+impl Stored<'_> {
+    /// An array of this shape.
+    pub(crate) fn matrix<T: Real>(
+        &self,
+        name: &str,
+        rows: Option<usize>,
+        columns: usize,
+    ) -> Result<Array2<T>> {
+        let array: Array2<T> = self.file.array2(&format!("{}{name}", self.prefix))?;
+        let (expected_rows, got) = (rows.unwrap_or(array.nrows()), array.dim());
+        if got != (expected_rows, columns) {
+            return Err(Error::shape(
+                format!("`{}{name}` of the detector", self.prefix),
+                match rows {
+                    Some(rows) => format!("[{rows}, {columns}]"),
+                    None => format!("[any, {columns}]"),
+                },
+                format!("{:?}", array.shape()),
+            ));
         }
+        Ok(array)
     }
 
-    /// Scores of rows from `start` on, on the calling thread.
-    pub(crate) fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        match self {
-            Model::Kpca(model) => model.score(data, start, out),
-            Model::Ensemble(model) => model.score(data, start, out),
-            Model::Energy(model) => model.score(data, start, out),
-            Model::Knn(model) => model.score(data, start, out),
+    /// A vector of this length.
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f64>> {
+        let array: Array1<f64> = self.file.array1(&format!("{}{name}", self.prefix))?;
+        if array.len() != length {
+            return Err(Error::shape(
+                format!("`{}{name}` of the detector", self.prefix),
+                format!("[{length}]"),
+                format!("[{}]", array.len()),
+            ));
         }
+        Ok(array)
     }
 
-    pub(crate) fn summary(&self) -> ModelSummary {
-        match self {
-            Model::Kpca(model) => ModelSummary::Kpca(model.summary().clone()),
-            Model::Ensemble(model) => ModelSummary::KpcaEnsemble(model.summary()),
-            Model::Energy(_) => ModelSummary::Energy,
-            Model::Knn(_) => ModelSummary::Knn,
-        }
+    /// A number that the fit found.
+    pub(crate) fn number(&self, name: &str) -> Result<f64> {
+        let number = self.found.get(name).copied().filter(|number| number.is_finite());
+        number.ok_or_else(|| {
+            Error::shape("the detector", format!("a finite number `{name}`"), "none")
+        })
     }
 
-    pub(crate) fn write<'a>(&'a self, writer: &mut TensorWriter<'a>) {
-        match self {
-            Model::Kpca(model) => model.write("", writer),
-            Model::Ensemble(model) => model.write(writer),
-            Model::Energy(model) => {
-                if let Some(head) = &model.head {
-                    head.write("", writer);
-                }
-            }
-            Model::Knn(model) => writer.array2("bank", &model.bank),
-        }
+    pub(crate) fn head(&self) -> Result<Option<Head>> {
+        Head::read_optional(self.file, self.prefix, self.width)
     }
+}
 
-    pub(crate) fn read(
-        file: &TensorFile,
-        spec: &MethodSpec,
-        summary: ModelSummary,
-        width: usize,
-    ) -> Result<Self> {
-        match (&spec.check()?, summary) {
-            (MethodSpec::Kpca(params), ModelSummary::Kpca(summary)) => {
-                let model = KpcaModel::read(file, "", params.clone(), summary, width)?;
-                Ok(Model::Kpca(Box::new(model)))
-            }
-            (MethodSpec::KpcaEnsemble(params), ModelSummary::KpcaEnsemble(summary)) => {
-                let model = Ensemble::read(file, params.clone(), summary, width)?;
-                Ok(Model::Ensemble(Box::new(model)))
-            }
-            (&MethodSpec::Energy { temperature }, ModelSummary::Energy) => {
-                let head = Head::read_optional(file, "", width)?;
-                Ok(Model::Energy(EnergyModel { temperature, head }))
-            }
-            (&MethodSpec::Knn { neighbours }, ModelSummary::Knn) => {
-                let bank = file.array2::<f32>("bank")?;
-                if bank.ncols() != width || neighbours == 0 || neighbours > bank.nrows() {
-                    return Err(Error::shape(
-                        "`bank` of the detector",
-                        format!("[at least {neighbours}, {width}]"),
-                        format!("{:?}", bank.shape()),
-                    ));
-                }
-                KnnModel::new(neighbours, bank).map(Model::Knn)
-            }
-            _ => Err(Error::shape(
-                "the detector",
-                format!("the results of a {} fit", spec.method()),
-                "those of another method",
-            )),
-        }
+/// Features of rows from `start` on, in double precision.
+pub(crate) fn rows_of(
+    source: &dyn FeatureSource,
+    start: usize,
+    count: usize,
+) -> Result<Array2<f64>> {
+    let mut rows = Array2::zeros((count, source.width()));
+    read_finite(source, start, rows.view_mut())?;
+    Ok(rows)
+}
+
+/// Logits of the rows to score: their own, or those of the last layer that the detector keeps.
+pub(crate) fn logits_of<'a>(
+    who: &str,
+    data: &'a Dataset<'_>,
+    head: Option<&'a Head>,
+) -> Result<LogitSource<'a>> {
+    LogitSource::of(data, head, None, Need::Score(who))
+}
+
+pub(crate) fn write_head<'a>(
+    head: Option<&'a Head>,
+    prefix: &str,
+    writer: &mut TensorWriter<'a>,
+) {
+    if let Some(head) = head {
+        head.write(prefix, writer);
     }
 }

@@ -1,14 +1,36 @@
 //! A method with its parameters, ready to fit.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::energy::{EnergySource, Need};
-use crate::kpca::{self, Ensemble, EnsembleParams, Fitted, KpcaParams, MapParams, Training};
+use super::bank::check_share;
+use super::csi::Csi;
+use super::dml::Dml;
+use super::gradnorm::GradNorm;
+use super::gradorth::GradOrth;
+use super::knn::Knn;
+use super::logit::{LogitModel, LogitScore};
+use super::low_dim::LowDim;
+use super::mahalanobis::Mahalanobis;
+use super::model::{Found, Model, ModelSummary, Scorer, Stored};
+use super::nnguide::NnGuide;
+use super::rank_feat::RankFeat;
+use super::rectified::{Rectified, SCORE};
+use super::reg_pca::RegPca;
+use super::she::She;
+use super::tnn::Tnn;
+use super::trained::{OnSupcon, SUPCON, Trained, TrainedScore, dataset_on};
+use super::vim::Vim;
+use crate::io::TensorFile;
+use crate::kpca::{self, Ensemble, EnsembleParams, KpcaModel, KpcaParams, MapParams};
+use crate::logits::{LogitSource, Need};
+use crate::rectify::{Rectification, Rectifier};
+use crate::statistics::{Needs, Statistics};
+use crate::subspace::Components;
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
-
-use super::energy::EnergyModel;
-use super::knn::KnnModel;
-use super::model::Model;
 
 /// A method and its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,28 +40,144 @@ pub enum MethodSpec {
     Kpca(KpcaParams),
     /// The sum of a random-feature and a Nyström detector.
     KpcaEnsemble(EnsembleParams),
-    /// The energy score of the logits.
-    Energy {
-        /// T
-        temperature: f64,
+    /// A score of the logits alone.
+    Logit(LogitScore),
+    /// The norm of the last layer's gradient.
+    GradNorm,
+    /// Distance to the nearest class mean under one covariance.
+    Mahalanobis {
+        /// Whether rows are scaled to unit length first (Mahalanobis++).
+        unit: bool,
     },
+    /// Mahalanobis distance of standardised unit vectors to their mean.
+    Ssd,
     /// Distance to the k-th nearest training row.
     Knn {
         /// k
         neighbours: usize,
+        /// Share of the training rows in the bank.
+        bank: f64,
+        /// Seed of the choice of the bank's rows.
+        seed: u64,
+    },
+    /// Distance to the plane through the nearest training rows.
+    Tnn {
+        /// Rows that span the plane.
+        neighbours: usize,
+        /// Its dimensions.
+        tangents: usize,
+        /// Share of the training rows in the bank.
+        bank: f64,
+        /// Seed of the choice of the bank's rows.
+        seed: u64,
+    },
+    /// Energy guided by the nearest training rows.
+    NnGuide {
+        /// k
+        neighbours: usize,
+        /// Share of the training rows in the bank.
+        bank: f64,
+        /// Seed of the choice of the bank's rows.
+        seed: u64,
+    },
+    /// Product with the pattern of the predicted class.
+    She,
+    /// Energy minus the scaled residual of a subspace.
+    Vim {
+        /// D, the dimensions of the subspace; the public code's choice by width where none is given.
+        components: Option<usize>,
+        /// Precision of the last layer: singular values at its rounding level are left out.
+        head_floor: f64,
+    },
+    /// Largest cosine with a class's weights, plus the weighted norm.
+    Dml {
+        /// λ
+        norm_weight: f64,
+    },
+    /// The last layer's gradient in the subspace of the training rows.
+    GradOrth {
+        /// Share of the energy that the subspace holds.
+        explained_variance: f64,
+    },
+    /// Energy times one minus the relative residual of PCA.
+    RegPca {
+        /// q; 256, or half the width where that is less, if none is given.
+        components: Option<usize>,
+    },
+    /// A probe on low-dimensional gradients of the last layer.
+    LowDim {
+        /// Ridge of the probe.
+        ridge: f64,
+    },
+    /// Energy of feature maps without their leading part.
+    RankFeat {
+        /// Whether the last convolution's weights lose their leading part, too.
+        rank_weight: bool,
+    },
+    /// A score of a specially trained network.
+    Trained(TrainedScore),
+    /// Similarity over shifted views.
+    Csi,
+    /// A method on the features of a network trained with a contrastive loss.
+    Supcon {
+        /// `Knn` or `Ssd`.
+        score: Box<MethodSpec>,
+    },
+    /// A method on rectified rows.
+    Rectified {
+        /// The steps in the order in which they act.
+        steps: Vec<Rectification>,
+        /// What is computed from rectified rows.
+        score: Box<MethodSpec>,
+        /// Whether the score is fitted to rows as they are, and only scoring sees rectified ones.
+        raw_fit: bool,
     },
 }
 
 impl MethodSpec {
+    /// The energy score at temperature 1.
+    pub const ENERGY: MethodSpec = MethodSpec::Logit(LogitScore::Energy { temperature: 1.0 });
+
+    /// The energy score after these steps.
+    #[must_use]
+    pub fn rectified(steps: Vec<Rectification>) -> Self {
+        MethodSpec::Rectified { steps, score: Box::new(Self::ENERGY), raw_fit: false }
+    }
+
     /// The method's name as users write it.
     #[must_use]
-    pub fn method(&self) -> &'static str {
-        match self {
+    pub fn method(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             MethodSpec::Kpca(params) => params.method(),
             MethodSpec::KpcaEnsemble(_) => "kpca-ensemble",
-            MethodSpec::Energy { .. } => "energy",
+            MethodSpec::Logit(score) => score.name(),
+            MethodSpec::GradNorm => "gradnorm",
+            MethodSpec::Mahalanobis { unit: false } => "mahalanobis",
+            MethodSpec::Mahalanobis { unit: true } => "mahalanobis-pp",
+            MethodSpec::Ssd => "ssd",
             MethodSpec::Knn { .. } => "knn",
-        }
+            MethodSpec::Tnn { .. } => "tnn",
+            MethodSpec::NnGuide { .. } => "nnguide",
+            MethodSpec::She => "she",
+            MethodSpec::Vim { .. } => "vim",
+            MethodSpec::Dml { .. } => "dml",
+            MethodSpec::GradOrth { .. } => "gradorth",
+            MethodSpec::RegPca { .. } => "reg-pca",
+            MethodSpec::LowDim { .. } => "low-dim",
+            MethodSpec::RankFeat { rank_weight } => RankFeat::name(*rank_weight),
+            MethodSpec::Trained(score) => score.name(),
+            MethodSpec::Csi => "csi",
+            MethodSpec::Supcon { score } if matches!(**score, MethodSpec::Ssd) => "ssd-plus",
+            MethodSpec::Supcon { .. } => "knn-plus",
+            MethodSpec::Rectified { steps, score, .. } => {
+                let mut names: Vec<Cow<'_, str>> = Vec::new();
+                if **score != Self::ENERGY {
+                    names.push(score.method());
+                }
+                names.extend(steps.iter().map(|step| step.name().into()));
+                return Cow::Owned(names.join("+"));
+            }
+        })
     }
 
     /// Whether the fit is a pass that a checkpoint can resume.
@@ -47,8 +185,46 @@ impl MethodSpec {
         match self {
             MethodSpec::Kpca(params) => !matches!(params.map, MapParams::Exact { .. }),
             MethodSpec::KpcaEnsemble(_) => true,
-            MethodSpec::Energy { .. } | MethodSpec::Knn { .. } => false,
+            _ => false,
         }
+    }
+
+    /// Whether the method was made for features that are never negative.
+    #[must_use]
+    pub fn wants_non_negative(&self) -> bool {
+        match self {
+            MethodSpec::Rectified { steps, .. } => {
+                steps.iter().any(Rectification::wants_non_negative)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a fit or a score reads logits, so that rectified rows need the last layer.
+    fn uses_logits(&self) -> bool {
+        match self {
+            MethodSpec::Kpca(params) => params.fusion.is_some() || params.needs_energy_to_fit(),
+            MethodSpec::KpcaEnsemble(EnsembleParams { rff, nystrom }) => {
+                [rff, nystrom].iter().any(|p| p.fusion.is_some() || p.needs_energy_to_fit())
+            }
+            MethodSpec::Logit(_)
+            | MethodSpec::GradNorm
+            | MethodSpec::NnGuide { .. }
+            | MethodSpec::She
+            | MethodSpec::Vim { .. }
+            | MethodSpec::GradOrth { .. }
+            | MethodSpec::RegPca { .. }
+            | MethodSpec::LowDim { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the last layer itself is needed, not only logits.
+    fn uses_head(&self) -> bool {
+        matches!(
+            self,
+            MethodSpec::Vim { .. } | MethodSpec::Dml { .. } | MethodSpec::RankFeat { .. }
+        )
     }
 
     /// Checks the parameters, and settles those that follow from others.
@@ -60,46 +236,312 @@ impl MethodSpec {
             Ok(params.clone().check()?.params().clone())
         };
         match self {
-            MethodSpec::Kpca(params) => Ok(MethodSpec::Kpca(settled(params)?)),
-            MethodSpec::KpcaEnsemble(params) => Ok(MethodSpec::KpcaEnsemble(EnsembleParams {
-                rff: settled(&params.rff)?,
-                nystrom: settled(&params.nystrom)?,
-            })),
-            MethodSpec::Energy { temperature }
-                if !(*temperature > 0.0 && temperature.is_finite()) =>
-            {
-                Err(Error::parameter("temperature", "a number above 0", temperature))
+            MethodSpec::Kpca(params) => return Ok(MethodSpec::Kpca(settled(params)?)),
+            MethodSpec::KpcaEnsemble(params) => {
+                return Ok(MethodSpec::KpcaEnsemble(EnsembleParams {
+                    rff: settled(&params.rff)?,
+                    nystrom: settled(&params.nystrom)?,
+                }));
             }
-            MethodSpec::Energy { .. } | MethodSpec::Knn { .. } => Ok(self.clone()),
+            MethodSpec::Logit(score) => score.check()?,
+            MethodSpec::Knn { bank, .. } | MethodSpec::NnGuide { bank, .. } => check_share(*bank)?,
+            MethodSpec::Tnn { neighbours, tangents, bank, .. } => {
+                Tnn::check(*neighbours, *tangents)?;
+                check_share(*bank)?;
+            }
+            MethodSpec::Vim { components, head_floor } => {
+                check_count(*components)?;
+                if !(0.0..1.0).contains(head_floor) {
+                    return Err(Error::parameter("head-floor", "a share in [0, 1)", head_floor));
+                }
+            }
+            MethodSpec::Dml { norm_weight } if !norm_weight.is_finite() => {
+                return Err(Error::parameter("norm-weight", "a finite number", norm_weight));
+            }
+            MethodSpec::GradOrth { explained_variance } => {
+                Components::ExplainedVariance(*explained_variance).check()?;
+            }
+            MethodSpec::RegPca { components } => check_count(*components)?,
+            MethodSpec::LowDim { ridge } => LowDim::check(*ridge)?,
+            MethodSpec::Supcon { score } => {
+                if !matches!(**score, MethodSpec::Knn { .. } | MethodSpec::Ssd) {
+                    return Err(Error::parameter("supcon", "knn or ssd", score.method()));
+                }
+                return Ok(MethodSpec::Supcon { score: Box::new(score.check()?) });
+            }
+            MethodSpec::Rectified { steps, score, raw_fit } => {
+                steps.iter().try_for_each(Rectification::check)?;
+                check_steps(steps, score)?;
+                let score = Box::new(score.check()?);
+                return Ok(MethodSpec::Rectified { steps: steps.clone(), score, raw_fit: *raw_fit });
+            }
+            _ => {}
+        }
+        Ok(self.clone())
+    }
+
+    /// What the method wants to know of the training rows as they are.
+    pub(crate) fn needs(&self) -> Needs {
+        let none = Needs::default;
+        match self {
+            MethodSpec::Mahalanobis { unit: false } => {
+                Needs { moments: true, classes: true, ..none() }
+            }
+            MethodSpec::Mahalanobis { unit: true } => {
+                Needs { unit_moments: true, unit_classes: true, ..none() }
+            }
+            MethodSpec::Ssd => Needs { unit_moments: true, ..none() },
+            MethodSpec::She => Needs { classes: true, recognised: true, ..none() },
+            MethodSpec::Vim { .. } => Needs { moments: true, largest_logit: true, ..none() },
+            MethodSpec::GradOrth { .. } | MethodSpec::RegPca { .. } => {
+                Needs { moments: true, ..none() }
+            }
+            MethodSpec::Rectified { steps, score, raw_fit } => {
+                let first = steps.first().map(Rectification::needs).unwrap_or_default();
+                if *raw_fit { first.and(&score.needs()) } else { first }
+            }
+            _ => none(),
         }
     }
 
-    /// Fits the method; its parameters have been checked.
-    pub(crate) fn fit(&self, training: &Training<'_>) -> Result<Fitted<Model>> {
+    /// Fails, before any work, unless the training set has all that the method needs.
+    pub(crate) fn check_inputs(&self, training: &Training<'_>) -> Result<()> {
+        let name = self.method();
         if training.checkpoint.is_some() && !self.has_moments() {
             return Err(Error::parameter(
                 "checkpoint",
                 "a method with moments to save: pca, kpca-rff, kpca-sketch, kpca-nys, kpca-ensemble",
-                self.method(),
+                name,
             ));
         }
         match self {
-            MethodSpec::Kpca(params) => {
-                let fitted = kpca::fit(&params.clone().check()?, training)?;
-                Ok(fitted.map(|model| Model::Kpca(Box::new(model))))
-            }
+            MethodSpec::Kpca(params) => return kpca::check_inputs(params, training),
             MethodSpec::KpcaEnsemble(params) => {
-                Ok(Ensemble::fit(params, training)?.map(|model| Model::Ensemble(Box::new(model))))
+                kpca::check_inputs(&params.rff, training)?;
+                return kpca::check_inputs(&params.nystrom, training);
             }
-            MethodSpec::Energy { temperature } => {
-                let need = Need::Fit("the energy score");
-                EnergySource::of(training.data, training.head, None, need)?;
-                let model = EnergyModel { temperature: *temperature, head: training.head.cloned() };
-                Ok(Fitted { model: Model::Energy(model), rows: 0, fingerprint: 0 })
+            MethodSpec::LowDim { .. } => drop(training.labels(&name)?),
+            MethodSpec::RankFeat { rank_weight } => {
+                return RankFeat::fit(*rank_weight, training).map(drop);
             }
-            MethodSpec::Knn { neighbours } => {
-                Ok(KnnModel::fit(*neighbours, training)?.map(Model::Knn))
+            MethodSpec::Trained(score) => return Trained::check(*score, training.data),
+            MethodSpec::Csi => return Csi::check(training.data),
+            MethodSpec::Supcon { score } => {
+                let data = dataset_on(&name, SUPCON, training.data)?;
+                return score.check_inputs(&training.on(&data));
             }
+            MethodSpec::Rectified { steps, score, raw_fit } => {
+                steps.iter().try_for_each(|step| step.check_inputs(training))?;
+                if score.uses_logits() || score.uses_head() || *raw_fit {
+                    // Stored logits belong to features as they were.
+                    training.head(&name)?;
+                }
+                return score.check_inputs(training);
+            }
+            _ => {}
+        }
+        if self.uses_head() {
+            training.head(&name)?;
+        }
+        if self.uses_logits() {
+            LogitSource::of(training.data, training.head, None, Need::Method(&name))?;
+        }
+        self.needs().check(&name, training)
+    }
+
+    /// Fits the method; its parameters and inputs have been checked, and what it needs is known.
+    pub(crate) fn fit(
+        &self,
+        training: &Training<'_>,
+        known: &Statistics,
+    ) -> Result<Fitted<Model>> {
+        let baseline = |model: Model| Fitted {
+            model,
+            rows: known.rows,
+            fingerprint: known.fingerprint,
+        };
+        Ok(match self {
+            MethodSpec::Kpca(params) => share(kpca::fit(&params.clone().check()?, training)?),
+            MethodSpec::KpcaEnsemble(params) => share(Ensemble::fit(params, training)?),
+            MethodSpec::Logit(score) => baseline(Arc::new(LogitModel::fit(*score, training)?)),
+            MethodSpec::GradNorm => baseline(Arc::new(GradNorm::fit(training)?)),
+            MethodSpec::Mahalanobis { unit } => {
+                baseline(Arc::new(Mahalanobis::fit(*unit, training, known)?))
+            }
+            MethodSpec::Ssd => baseline(Arc::new(Mahalanobis::fit_ssd(training, known)?)),
+            MethodSpec::Knn { neighbours, bank, seed } => {
+                share(Knn::fit(*neighbours, *bank, *seed, training)?)
+            }
+            MethodSpec::Tnn { neighbours, tangents, bank, seed } => {
+                share(Tnn::fit(*neighbours, *tangents, *bank, *seed, training)?)
+            }
+            MethodSpec::NnGuide { neighbours, bank, seed } => {
+                share(NnGuide::fit(*neighbours, *bank, *seed, training)?)
+            }
+            MethodSpec::She => baseline(Arc::new(She::fit(training, known)?)),
+            MethodSpec::Vim { components, head_floor } => {
+                baseline(Arc::new(Vim::fit(*components, *head_floor, training, known)?))
+            }
+            MethodSpec::Dml { norm_weight } => {
+                baseline(Arc::new(Dml::fit(*norm_weight, training)?))
+            }
+            MethodSpec::GradOrth { explained_variance } => {
+                baseline(Arc::new(GradOrth::fit(*explained_variance, training, known)?))
+            }
+            MethodSpec::RegPca { components } => {
+                baseline(Arc::new(RegPca::fit(*components, training, known)?))
+            }
+            MethodSpec::LowDim { ridge } => share(LowDim::fit(*ridge, training)?),
+            MethodSpec::RankFeat { rank_weight } => {
+                baseline(Arc::new(RankFeat::fit(*rank_weight, training)?))
+            }
+            MethodSpec::Trained(score) => baseline(Arc::new(Trained::fit(*score, training)?)),
+            MethodSpec::Csi => baseline(Arc::new(Csi::fit(training)?)),
+            MethodSpec::Supcon { score } => {
+                let name = self.static_name();
+                let data = dataset_on(name, SUPCON, training.data)?;
+                let training = training.on(&data);
+                let known = Statistics::gather(&training, &score.needs())?;
+                let width = data.width();
+                score
+                    .fit(&training, &known)?
+                    .map(|score| Arc::new(OnSupcon { name, score, width }) as Model)
+            }
+            MethodSpec::Rectified { steps, score, raw_fit } => {
+                let rectifier = Rectifier::fit(steps, training, known)?;
+                let fitted = if *raw_fit {
+                    score.fit(training, known)?
+                } else {
+                    let data = rectifier.dataset(training.data);
+                    // Logits come from the dataset; the last layer is not stored twice.
+                    let head = training.head.filter(|_| score.uses_head());
+                    let training = Training { head, ..training.on(&data) };
+                    score.fit(&training, &Statistics::gather(&training, &score.needs())?)?
+                };
+                fitted.map(|score| Arc::new(Rectified { rectifier, score }) as Model)
+            }
+        })
+    }
+
+    /// The name of a method that is no combination.
+    fn static_name(&self) -> &'static str {
+        match self.method() {
+            Cow::Borrowed(name) => name,
+            Cow::Owned(_) => "this method",
         }
     }
+
+    /// Reads a fitted model of this method; its parameters have been checked.
+    pub(crate) fn read(
+        &self,
+        file: &TensorFile,
+        prefix: &str,
+        summary: &ModelSummary,
+        width: usize,
+    ) -> Result<Model> {
+        let other = || {
+            Error::shape(
+                "the detector",
+                format!("the results of a {} fit", self.method()),
+                "those of another method",
+            )
+        };
+        let model: Model = match (self, summary) {
+            (MethodSpec::Kpca(params), ModelSummary::Kpca(summary)) => {
+                Arc::new(KpcaModel::read(file, prefix, params.clone(), summary.clone(), width)?)
+            }
+            (MethodSpec::KpcaEnsemble(params), ModelSummary::KpcaEnsemble(summary)) => {
+                Arc::new(Ensemble::read(file, prefix, params.clone(), summary.clone(), width)?)
+            }
+            (
+                MethodSpec::Rectified { steps, score, .. },
+                ModelSummary::Rectified { steps: step_summaries, score: summary },
+            ) => {
+                let stored = Stored { file, prefix, found: &Found::new(), width };
+                let rectifier = Rectifier::read(steps, step_summaries, stored)?;
+                let score = score.read(file, &format!("{prefix}{SCORE}"), summary, width)?;
+                Arc::new(Rectified { rectifier, score })
+            }
+            (spec, ModelSummary::Baseline { found }) => {
+                spec.read_baseline(Stored { file, prefix, found, width })?.ok_or_else(other)?
+            }
+            _ => return Err(other()),
+        };
+        Ok(model)
+    }
+
+    /// `None` for methods whose results are of another kind.
+    fn read_baseline(&self, stored: Stored<'_>) -> Result<Option<Model>> {
+        Ok(Some(match self {
+            MethodSpec::Logit(score) => Arc::new(LogitModel::read(*score, stored)?),
+            MethodSpec::GradNorm => Arc::new(GradNorm::read(stored)?),
+            MethodSpec::Mahalanobis { unit } => Arc::new(Mahalanobis::read(*unit, stored)?),
+            MethodSpec::Ssd => Arc::new(Mahalanobis::read(true, stored)?),
+            MethodSpec::Knn { neighbours, .. } => Arc::new(Knn::read(*neighbours, stored)?),
+            MethodSpec::Tnn { neighbours, tangents, .. } => {
+                Arc::new(Tnn::read(*neighbours, *tangents, stored)?)
+            }
+            MethodSpec::NnGuide { neighbours, .. } => Arc::new(NnGuide::read(*neighbours, stored)?),
+            MethodSpec::She => Arc::new(She::read(stored)?),
+            MethodSpec::Vim { .. } => Arc::new(Vim::read(stored)?),
+            MethodSpec::Dml { norm_weight } => Arc::new(Dml::read(*norm_weight, stored)?),
+            MethodSpec::GradOrth { .. } => Arc::new(GradOrth::read(stored)?),
+            MethodSpec::RegPca { .. } => Arc::new(RegPca::read(stored)?),
+            MethodSpec::LowDim { .. } => Arc::new(LowDim::read(stored)?),
+            MethodSpec::RankFeat { rank_weight } => Arc::new(RankFeat::read(*rank_weight, stored)?),
+            MethodSpec::Trained(score) => Arc::new(Trained::read(*score, stored)?),
+            MethodSpec::Csi => Arc::new(Csi::read(stored)?),
+            MethodSpec::Supcon { score } => {
+                let width = stored.number("supcon width")? as usize;
+                let Some(score) = score.read_baseline(Stored { width, ..stored })? else {
+                    return Ok(None);
+                };
+                Arc::new(OnSupcon { name: self.static_name(), score, width })
+            }
+            MethodSpec::Kpca(_) | MethodSpec::KpcaEnsemble(_) | MethodSpec::Rectified { .. } => {
+                return Ok(None);
+            }
+        }))
+    }
+}
+
+fn share<M: Scorer + 'static>(fitted: Fitted<M>) -> Fitted<Model> {
+    fitted.map(|model| Arc::new(model) as Model)
+}
+
+fn check_count(components: Option<usize>) -> Result<()> {
+    match components {
+        Some(0) => Err(Error::parameter("components", "at least 1", 0)),
+        _ => Ok(()),
+    }
+}
+
+/// Steps that go together, and a score that can follow them.
+fn check_steps(steps: &[Rectification], score: &MethodSpec) -> Result<()> {
+    if steps.is_empty() {
+        return Err(Error::parameter("rectification", "at least one step", "none"));
+    }
+    if steps.iter().filter(|step| step.changes_head()).count() > 1 {
+        return Err(Error::parameter(
+            "rectification",
+            "at most one step that changes the last layer (dice, line)",
+            steps.iter().map(Rectification::name).collect::<Vec<_>>().join("+"),
+        ));
+    }
+    let no_features = matches!(
+        score,
+        MethodSpec::Rectified { .. }
+            | MethodSpec::RankFeat { .. }
+            | MethodSpec::Trained(_)
+            | MethodSpec::Csi
+            | MethodSpec::Supcon { .. }
+    );
+    if no_features {
+        return Err(Error::parameter(
+            "rectification",
+            "a score of pooled features or logits after it",
+            score.method(),
+        ));
+    }
+    Ok(())
 }

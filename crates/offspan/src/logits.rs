@@ -1,8 +1,9 @@
-//! Energies E = T·logsumexp(l/T), from logits or from features and the last layer.
+//! Logits, stored or from features and the last layer, and what follows from them alone: energies
+//! E = T·logsumexp(l/T) and probabilities.
 
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::io::{Dataset, FeatureSource, Head, read_finite};
 use crate::preprocess::clip_row;
@@ -16,15 +17,37 @@ pub fn energy(logits: &[f64], temperature: f64) -> f64 {
     largest + temperature * sum.ln()
 }
 
-/// Where the energies of a dataset's rows come from.
-pub(crate) enum EnergySource<'a> {
+/// Turns logits into softmax probabilities in place.
+pub(crate) fn softmax(logits: &mut [f64]) {
+    let largest = logits.iter().fold(f64::NEG_INFINITY, |m, &l| m.max(l));
+    let mut sum = 0.0;
+    for l in logits.iter_mut() {
+        *l = (*l - largest).exp();
+        sum += *l;
+    }
+    logits.iter_mut().for_each(|l| *l /= sum);
+}
+
+/// The class with the largest logit; the first of equals.
+pub(crate) fn predicted(logits: &[f64]) -> usize {
+    let mut best = 0;
+    for (class, &logit) in logits.iter().enumerate() {
+        if logit > logits[best] {
+            best = class;
+        }
+    }
+    best
+}
+
+/// Where the logits of a dataset's rows come from.
+pub(crate) enum LogitSource<'a> {
     /// Stored logits.
     Logits(&'a dyn FeatureSource),
     /// Features, clipped if asked, through the last layer.
     Head { features: &'a dyn FeatureSource, head: &'a Head, clip: Option<f64> },
 }
 
-impl<'a> EnergySource<'a> {
+impl<'a> LogitSource<'a> {
     /// Stored logits where they tell the truth, else the last layer; clipped features always go
     /// through the last layer.
     pub(crate) fn of(
@@ -34,11 +57,19 @@ impl<'a> EnergySource<'a> {
         need: Need<'_>,
     ) -> Result<Self> {
         if let (None, Some(logits)) = (clip, &data.logits) {
-            return Ok(EnergySource::Logits(&**logits));
+            return Ok(LogitSource::Logits(&**logits));
         }
         let head = head.ok_or_else(|| missing(data, clip.is_some(), need))?;
         head.check_width(data.width())?;
-        Ok(EnergySource::Head { features: &*data.features, head, clip })
+        Ok(LogitSource::Head { features: &*data.features, head, clip })
+    }
+
+    /// Number of classes.
+    pub(crate) fn classes(&self) -> usize {
+        match self {
+            LogitSource::Logits(logits) => logits.width(),
+            LogitSource::Head { head, .. } => head.classes(),
+        }
     }
 
     /// Energies (T = 1) of rows from `start` on.
@@ -54,14 +85,25 @@ impl<'a> EnergySource<'a> {
         Ok(())
     }
 
-    fn logits(&self, start: usize, rows: usize) -> Result<Array2<f64>> {
+    /// Logits of these rows (ascending numbers).
+    pub(crate) fn gather(&self, rows: &[usize]) -> Result<Array2<f64>> {
+        let mut out = Array2::zeros((rows.len(), self.classes()));
+        for (run, done) in crate::training::runs(rows) {
+            let part = self.logits(run.start, run.len())?;
+            out.slice_mut(ndarray::s![done..done + run.len(), ..]).assign(&part);
+        }
+        Ok(out)
+    }
+
+    /// Logits of rows from `start` on, on the calling thread.
+    pub(crate) fn logits(&self, start: usize, rows: usize) -> Result<Array2<f64>> {
         match self {
-            EnergySource::Logits(logits) => {
+            LogitSource::Logits(logits) => {
                 let mut out = Array2::zeros((rows, logits.width()));
                 read_finite(*logits, start, out.view_mut())?;
                 Ok(out)
             }
-            EnergySource::Head { features, head, clip } => {
+            LogitSource::Head { features, head, clip } => {
                 let mut z = Array2::<f64>::zeros((rows, features.width()));
                 read_finite(*features, start, z.view_mut())?;
                 if let Some(clip) = clip {
@@ -74,7 +116,7 @@ impl<'a> EnergySource<'a> {
 
     pub(crate) fn release(&self, rows: Range<usize>) {
         match self {
-            EnergySource::Logits(source) | EnergySource::Head { features: source, .. } => {
+            LogitSource::Logits(source) | LogitSource::Head { features: source, .. } => {
                 source.release(rows);
             }
         }
@@ -82,25 +124,35 @@ impl<'a> EnergySource<'a> {
 }
 
 /// W·z + b in double precision, on the calling thread.
-fn head_logits(head: &Head, z: ArrayView2<'_, f64>) -> Array2<f64> {
+pub(crate) fn head_logits(head: &Head, z: ArrayView2<'_, f64>) -> Array2<f64> {
     let mut logits = Array2::zeros((z.nrows(), head.classes()));
-    crate::linalg::matmul(logits.view_mut(), z, head.weight.t());
-    logits += &head.bias;
+    head_logits_into(head, z, logits.view_mut());
     logits
 }
 
-/// Who asks for energies, and so which way out there is.
+pub(crate) fn head_logits_into(
+    head: &Head,
+    z: ArrayView2<'_, f64>,
+    mut out: ArrayViewMut2<'_, f64>,
+) {
+    crate::linalg::matmul(out.view_mut(), z, head.weight.t());
+    out += &head.bias;
+}
+
+/// Who asks for logits, and so which way out there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need<'a> {
-    /// A fit, for this purpose.
+    /// A fit of kernel PCA, for this purpose.
     Fit(&'a str),
+    /// A fit of this method.
+    Method(&'a str),
     /// Scoring with a fitted detector, for this purpose.
     Score(&'a str),
 }
 
 fn missing(data: &Dataset<'_>, clipped: bool, need: Need<'_>) -> Error {
     let (who, what, hint) = match (need, clipped) {
-        (Need::Fit(who), true) => (
+        (Need::Fit(who) | Need::Method(who), true) => (
             who,
             "the network's last layer",
             "clipped activations change the logits, so the stored ones do not serve; give \
@@ -112,6 +164,12 @@ fn missing(data: &Dataset<'_>, clipped: bool, need: Need<'_>) -> Error {
             "store them as `logits` beside `features`, or give them with --logits FILE, or give \
              the last layer's `weight` and `bias` with --head FILE; to do without, use --sampling \
              uniform and no --fuse",
+        ),
+        (Need::Method(who), false) => (
+            who,
+            "logits",
+            "store them as `logits` beside `features`, or give them with --logits FILE, or give \
+             the last layer's `weight` and `bias` with --head FILE",
         ),
         (Need::Score(who), true) => (
             who,
@@ -151,17 +209,17 @@ mod tests {
         .unwrap();
         let logits = z.dot(&head.weight.t()) + &head.bias;
         let data = Dataset::new("z", z.view());
-        let read = |source: EnergySource<'_>| {
+        let read = |source: LogitSource<'_>| {
             let mut out = [0.0; 2];
             source.read(0, &mut out).unwrap();
             out
         };
         let from_head =
-            read(EnergySource::of(&data, Some(&head), None, Need::Fit("test")).unwrap());
+            read(LogitSource::of(&data, Some(&head), None, Need::Fit("test")).unwrap());
         let with = Dataset::new("z", z.view()).with_logits(logits.view()).unwrap();
-        let stored = read(EnergySource::of(&with, None, None, Need::Fit("test")).unwrap());
+        let stored = read(LogitSource::of(&with, None, None, Need::Fit("test")).unwrap());
         assert!((from_head[0] - stored[0]).abs() < 1e-6 && (from_head[1] - stored[1]).abs() < 1e-6);
-        assert!(EnergySource::of(&data, None, None, Need::Fit("test")).is_err());
-        assert!(EnergySource::of(&with, None, Some(1.0), Need::Fit("test")).is_err());
+        assert!(LogitSource::of(&data, None, None, Need::Fit("test")).is_err());
+        assert!(LogitSource::of(&with, None, Some(1.0), Need::Fit("test")).is_err());
     }
 }

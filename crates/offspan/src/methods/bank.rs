@@ -1,0 +1,213 @@
+//! A bank of unit training rows, and its nearest rows to a query by blocked products.
+//!
+//! Queries meet the bank tile by tile, and only the best of each query are kept, so no matrix of
+//! queries × rows exists.
+
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::model::Stored;
+use crate::error::in_order;
+use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::observer::check_interrupt;
+use crate::preprocess::normalise;
+use crate::random::{Random, Stream};
+use crate::training::{BLOCK, Fitted, Training, read_rows};
+use crate::{Error, Result, vector};
+
+/// Rows of the bank that a block of queries meets at a time.
+const TILE: usize = 1024;
+
+/// Unit training rows.
+#[derive(Debug, Clone)]
+pub(super) struct Bank(pub(super) Array2<f32>);
+
+/// Fails unless a bank can be a share of the rows.
+pub(super) fn check_share(share: f64) -> Result<()> {
+    if share > 0.0 && share <= 1.0 {
+        return Ok(());
+    }
+    Err(Error::parameter("bank", "a share of the training rows in (0, 1]", share))
+}
+
+/// The rows of a bank that takes this share of the training rows: a seeded uniform sample.
+pub(super) fn bank_rows(
+    share: f64,
+    neighbours: usize,
+    seed: u64,
+    training: &Training<'_>,
+) -> Result<Vec<usize>> {
+    let kept = training.kept();
+    let count = (share * kept.len() as f64).round() as usize;
+    // A small share of few rows still has to hold the neighbours.
+    let count = if neighbours <= kept.len() { count.max(neighbours) } else { count };
+    if neighbours == 0 || neighbours > count {
+        return Err(Error::parameter(
+            "neighbours",
+            format!("from 1 to {}, the training rows used for the fit", kept.len()),
+            neighbours,
+        ));
+    }
+    if count == kept.len() {
+        return Ok(kept);
+    }
+    let ranks = Random::new(seed, Stream::Bank).sample(kept.len() as u64, count);
+    Ok(ranks.into_iter().map(|rank| kept[rank as usize]).collect())
+}
+
+impl Bank {
+    /// Copies these rows (ascending numbers) at unit length.
+    pub(super) fn gather(rows: &[usize], training: &Training<'_>) -> Result<Fitted<Self>> {
+        let data = training.data;
+        check_interrupt(training.observer)?;
+        training.observer.begin("rows for the bank", rows.len() as u64);
+        let mut bank = Array2::zeros((rows.len(), data.width()));
+        let hashes = bank
+            .axis_chunks_iter_mut(Axis(0), BLOCK)
+            .into_par_iter()
+            .zip(rows.par_chunks(BLOCK))
+            .map(|(mut block, rows)| {
+                let hash = read_rows(data, rows, block.view_mut())?;
+                for (mut row, &number) in block.rows_mut().into_iter().zip(rows) {
+                    if !normalise(contiguous_row_mut(&mut row)) {
+                        let what = data.name.clone();
+                        return Err(Error::ZeroRow { what, row: number, after: "", hint: "" });
+                    }
+                }
+                training.observer.advance(rows.len() as u64);
+                Ok(hash)
+            })
+            .collect();
+        let hashes = in_order(hashes)?;
+        Ok(Fitted {
+            model: Bank(bank),
+            rows: rows.len() as u64,
+            fingerprint: xxh3_64(bytemuck::cast_slice(&hashes)),
+        })
+    }
+
+    /// Reads a bank of at least `neighbours` unit rows.
+    pub(super) fn read(neighbours: usize, stored: Stored<'_>) -> Result<Self> {
+        let bank: Array2<f32> = stored.matrix("bank", None, stored.width)?;
+        if neighbours == 0 || neighbours > bank.nrows() {
+            return Err(Error::shape(
+                "`bank` of the detector",
+                format!("[at least {neighbours}, {}]", stored.width),
+                format!("{:?}", bank.shape()),
+            ));
+        }
+        let unit = |row: ArrayView1<'_, f32>| {
+            (vector::sum_of_squares(contiguous_row(&row)) - 1.0).abs() < 1e-4
+        };
+        match bank.rows().into_iter().position(|row| !unit(row)) {
+            None => Ok(Bank(bank)),
+            Some(row) => Err(Error::shape(
+                "`bank` of the detector",
+                "rows of unit length",
+                format!("row {row}"),
+            )),
+        }
+    }
+
+    /// The `keep` rows with the largest product with each query.
+    pub(super) fn nearest(&self, queries: ArrayView2<'_, f32>, keep: usize) -> Vec<Largest> {
+        Self::nearest_in(self.0.view(), queries, keep, None)
+    }
+
+    /// The same in any rows, and with each row's products multiplied by its factor.
+    pub(super) fn nearest_in(
+        bank: ArrayView2<'_, f32>,
+        queries: ArrayView2<'_, f32>,
+        keep: usize,
+        factors: Option<&[f32]>,
+    ) -> Vec<Largest> {
+        let mut best: Vec<Largest> = (0..queries.nrows()).map(|_| Largest::new(keep)).collect();
+        let mut products = Array2::<f32>::zeros((queries.nrows(), TILE));
+        for (index, tile) in bank.axis_chunks_iter(Axis(0), TILE).enumerate() {
+            let first = index * TILE;
+            let mut products = products.slice_mut(s![.., ..tile.nrows()]);
+            crate::linalg::matmul(products.view_mut(), queries, tile.t());
+            for (mut row, best) in products.rows_mut().into_iter().zip(&mut best) {
+                let row = contiguous_row_mut(&mut row);
+                if let Some(factors) = factors {
+                    row.iter_mut().zip(&factors[first..]).for_each(|(x, factor)| *x *= factor);
+                }
+                best.offer(row, first as u32);
+            }
+        }
+        best
+    }
+}
+
+/// The k largest numbers seen and where. Candidates above the bar are collected and thinned out
+/// when they are twice as many as needed, so most numbers cost one comparison. Of equal numbers the
+/// first one counts.
+pub(super) struct Largest {
+    keep: usize,
+    candidates: Vec<(f32, u32)>,
+    bar: f32,
+}
+
+impl Largest {
+    fn new(keep: usize) -> Self {
+        Largest { keep, candidates: Vec::with_capacity(2 * keep), bar: f32::NEG_INFINITY }
+    }
+
+    fn offer(&mut self, values: &[f32], first: u32) {
+        for (index, &value) in (first..).zip(values) {
+            if value > self.bar {
+                self.candidates.push((value, index));
+                if self.candidates.len() == 2 * self.keep {
+                    self.thin();
+                }
+            }
+        }
+    }
+
+    fn thin(&mut self) {
+        let last = self.keep - 1;
+        let order = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        self.candidates.select_nth_unstable_by(last, order);
+        self.bar = self.candidates[last].0;
+        self.candidates.truncate(self.keep);
+    }
+
+    /// The k-th largest.
+    pub(super) fn smallest(mut self) -> f32 {
+        self.thin();
+        self.bar
+    }
+
+    /// The k largest with their rows, by row number.
+    pub(super) fn into_rows(mut self) -> Vec<(f32, u32)> {
+        self.thin();
+        self.candidates.sort_unstable_by_key(|candidate| candidate.1);
+        self.candidates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_k_largest_with_ties() {
+        for keep in [1, 2, 5, 40] {
+            let values: Vec<f32> = (0..200).map(|i| ((i * 37) % 50) as f32).collect();
+            let seen = || {
+                let mut largest = Largest::new(keep);
+                for (index, chunk) in values.chunks(33).enumerate() {
+                    largest.offer(chunk, 33 * index as u32);
+                }
+                largest
+            };
+            let mut sorted: Vec<(f32, u32)> = values.iter().copied().zip(0..).collect();
+            sorted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            assert_eq!(seen().smallest(), sorted[keep - 1].0, "{keep}");
+            sorted.truncate(keep);
+            sorted.sort_by_key(|candidate| candidate.1);
+            assert_eq!(seen().into_rows(), sorted, "{keep}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! CSI (Tack et al. 2020): contrastive features of S shifted views (such as rotations) of each row.
+//! Σ_S λ_S·max_i cos(z_S, z_iS)·‖z_S‖ over training rows i, with λ_S = 1/mean‖z_iS‖; plus, where the
+//! shift classifier's logit of the true shift is given, Σ_S logit_S/mean(logit_S).
+
+use ndarray::{Array1, Array2, Axis, s};
+
+use super::bank::Bank;
+use super::model::{Found, Scorer, Stored, rows_of};
+use super::trained::inverse_means;
+use crate::io::{Dataset, Extra, TensorWriter, read_finite};
+use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::observer::check_interrupt;
+use crate::preprocess::normalise;
+use crate::training::{BLOCK, Training};
+use crate::{Error, Result, vector};
+
+const NAME: &str = "csi";
+const FEATURES: &str = "csi_features";
+const SHIFT_LOGITS: &str = "csi_shift_logits";
+const HINT: &str = "store the contrastive features of each row's shifted views as `csi_features` \
+                    [rows, views, width] beside `features`";
+
+/// One bank per view.
+#[derive(Debug, Clone)]
+pub(crate) struct Csi {
+    /// All views' banks under one another.
+    banks: Array2<f32>,
+    views: usize,
+    /// λ_S of the similarities, then those of the shift logits, if there are any.
+    weights: Array1<f64>,
+}
+
+impl Csi {
+    /// Fails unless the rows carry shifted views.
+    pub(super) fn check(data: &Dataset<'_>) -> Result<()> {
+        shape(data).map(drop)
+    }
+
+    pub(super) fn fit(training: &Training<'_>) -> Result<Self> {
+        let (views, width) = shape(training.data)?;
+        let features = training.data.extra(NAME, FEATURES, HINT)?;
+        let kept = training.kept();
+        training.observer.begin("rows for the bank", kept.len() as u64);
+        let mut banks = Array2::<f32>::zeros((views * kept.len(), width));
+        let mut norms = Array1::<f64>::zeros(views);
+        for (index, &row) in kept.iter().enumerate() {
+            if index % BLOCK == 0 {
+                check_interrupt(training.observer)?;
+            }
+            let mut numbers = Array2::<f32>::zeros((1, views * width));
+            read_finite(&*features.rows, row, numbers.view_mut())?;
+            let numbers = numbers.into_raw_vec_and_offset().0;
+            for (view, part) in numbers.chunks_exact(width).enumerate() {
+                let mut target = banks.row_mut(view * kept.len() + index);
+                let target = contiguous_row_mut(&mut target);
+                target.copy_from_slice(part);
+                norms[view] += vector::sum_of_squares(target).sqrt();
+                if !normalise(target) {
+                    let what = format!("`{FEATURES}` of {}", training.data.name);
+                    return Err(Error::ZeroRow { what, row, after: "", hint: "" });
+                }
+            }
+            training.observer.advance(1);
+        }
+        let mut weights = inverse_means(&norms, kept.len()).to_vec();
+        if let Some(logits) = training.data.extras.get(SHIFT_LOGITS) {
+            let mut sums = Array1::<f64>::zeros(views);
+            for &row in &kept {
+                sums += &rows_of(&*logits.rows, row, 1)?.row(0);
+            }
+            weights.extend(inverse_means(&sums, kept.len()));
+        }
+        Ok(Csi { banks, views, weights: weights.into() })
+    }
+
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        let banks: Array2<f32> = stored.file.array2(&format!("{}banks", stored.prefix))?;
+        let views = stored.number("views")? as usize;
+        let weights = stored.file.array1(&format!("{}weights", stored.prefix))?;
+        let fits = views > 0
+            && banks.nrows() % views == 0
+            && (weights.len() == views || weights.len() == 2 * views);
+        if !fits {
+            return Err(Error::shape(
+                "`banks` and `weights` of the detector",
+                format!("those of {views} views"),
+                format!("{:?} and {:?}", banks.shape(), weights.shape()),
+            ));
+        }
+        Ok(Csi { banks, views, weights })
+    }
+
+    fn shift_logits<'a, 'b>(&self, data: &'a Dataset<'b>) -> Result<Option<&'a Extra<'b>>> {
+        if self.weights.len() == self.views {
+            return Ok(None);
+        }
+        let hint = "the detector was fitted with `csi_shift_logits` [rows, views]; store them here, \
+                    too";
+        let logits = data.extra(NAME, SHIFT_LOGITS, hint)?;
+        if logits.rows.width() == self.views {
+            return Ok(Some(logits));
+        }
+        Err(Error::shape(
+            format!("`{SHIFT_LOGITS}` of {}", data.name),
+            format!("[rows, {}]", self.views),
+            format!("[rows] × {:?}", logits.shape),
+        ))
+    }
+}
+
+/// Views and width of a dataset's contrastive features.
+fn shape(data: &Dataset<'_>) -> Result<(usize, usize)> {
+    let features = data.extra(NAME, FEATURES, HINT)?;
+    match features.shape[..] {
+        [views, width] => Ok((views, width)),
+        _ => Err(Error::shape(
+            format!("`{FEATURES}` of {}", data.name),
+            "[rows, views, width]",
+            format!("[rows] × {:?}", features.shape),
+        )),
+    }
+}
+
+impl Scorer for Csi {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        let got = shape(data)?;
+        let expected = (self.views, self.banks.ncols());
+        if got != expected {
+            return Err(Error::shape(
+                format!("`{FEATURES}` of {}", data.name),
+                format!("[rows, {}, {}], as in training", expected.0, expected.1),
+                format!("[rows, {}, {}]", got.0, got.1),
+            ));
+        }
+        self.shift_logits(data).map(drop)
+    }
+
+    fn extras(&self) -> &'static [&'static str] {
+        &[FEATURES, SHIFT_LOGITS]
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let features = data.extra(NAME, FEATURES, HINT)?;
+        let width = self.banks.ncols();
+        let mut rows = Array2::<f32>::zeros((out.len(), self.views * width));
+        read_finite(&*features.rows, start, rows.view_mut())?;
+        out.fill(0.0);
+        let bank_rows = self.banks.nrows() / self.views;
+        for (view, bank) in self.banks.axis_chunks_iter(Axis(0), bank_rows).enumerate() {
+            let mut queries = rows.slice(s![.., view * width..(view + 1) * width]).to_owned();
+            let norms: Vec<f64> = queries
+                .rows_mut()
+                .into_iter()
+                .map(|mut row| {
+                    let row = contiguous_row_mut(&mut row);
+                    let norm = vector::sum_of_squares(row).sqrt();
+                    normalise(row);
+                    norm
+                })
+                .collect();
+            let nearest = Bank::nearest_in(bank, queries.view(), 1, None);
+            for ((out, norm), nearest) in out.iter_mut().zip(norms).zip(nearest) {
+                *out += self.weights[view] * f64::from(nearest.smallest()) * norm;
+            }
+        }
+        if let Some(logits) = self.shift_logits(data)? {
+            let logits = rows_of(&*logits.rows, start, out.len())?;
+            let weights = self.weights.slice(s![self.views..]);
+            for (out, logits) in out.iter_mut().zip(logits.rows()) {
+                *out += contiguous_row(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();
+            }
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        Found::from([
+            ("views".to_owned(), self.views as f64),
+            ("bank rows".to_owned(), self.banks.nrows() as f64),
+        ])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}banks"), &self.banks);
+        writer.array1(format!("{prefix}weights"), &self.weights);
+    }
+}

@@ -1,0 +1,73 @@
+//! GradOrth (Behpour et al. 2023): ‖p − 1/C‖₂·‖Bᵀz‖₂, the last layer's gradient projected on the
+//! subspace B of the uncentred training rows that holds a share of their energy.
+
+use ndarray::{Array2, Axis, s};
+
+use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use crate::io::{Dataset, Head, TensorWriter};
+use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::logits::softmax;
+use crate::statistics::Statistics;
+use crate::subspace::Components;
+use crate::training::Training;
+use crate::{Error, Result, linalg, vector};
+
+const NAME: &str = "gradorth";
+
+/// The subspace, one direction per row.
+#[derive(Debug, Clone)]
+pub(crate) struct GradOrth {
+    directions: Array2<f64>,
+    head: Option<Head>,
+}
+
+impl GradOrth {
+    pub(super) fn fit(share: f64, training: &Training<'_>, known: &Statistics) -> Result<Self> {
+        let moments = known.moments();
+        let mean = moments.mean().clone().insert_axis(Axis(1));
+        let second = moments.covariance() + mean.dot(&mean.t());
+        let eigen = linalg::symmetric_eigen(second.view())?;
+        let values: Vec<f64> = eigen.values.iter().map(|value| value.max(0.0)).collect();
+        if values.iter().sum::<f64>() <= 0.0 {
+            return Err(Error::NoVariance { what: training.data.name.clone() });
+        }
+        let kept = Components::ExplainedVariance(share).choose(&values)?;
+        let directions = eigen.vectors.slice(s![..kept, ..]).as_standard_layout().into_owned();
+        Ok(GradOrth { directions, head: training.head.map(Head::without_block) })
+    }
+
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        let directions = stored.matrix("directions", None, stored.width)?;
+        Ok(GradOrth { directions, head: stored.head()? })
+    }
+}
+
+impl Scorer for GradOrth {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        logits_of(NAME, data, self.head.as_ref()).map(drop)
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let z = rows_of(&*data.features, start, out.len())?;
+        let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
+        let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
+        linalg::matmul(projected.view_mut(), z.view(), self.directions.t());
+        let uniform = 1.0 / logits.ncols() as f64;
+        for ((out, t), mut p) in out.iter_mut().zip(projected.rows()).zip(logits.rows_mut()) {
+            let p = contiguous_row_mut(&mut p);
+            softmax(p);
+            let gradient: f64 = p.iter().map(|p| (p - uniform).powi(2)).sum();
+            *out = (gradient * vector::sum_of_squares(contiguous_row(&t))).sqrt();
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        Found::from([("directions".to_owned(), self.directions.nrows() as f64)])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}directions"), &self.directions);
+        write_head(self.head.as_ref(), prefix, writer);
+    }
+}

@@ -1,0 +1,147 @@
+//! Mahalanobis distances: to the nearest class mean under one shared covariance (Lee et al. 2018),
+//! the same on unit vectors (Mahalanobis++), and to the one training mean of standardised unit
+//! vectors (SSD, Sehwag et al. 2021).
+//!
+//! All three are ‖A(x − x̄) − ν_c‖² for the nearest centre c, with A = Λ^(−1/2)Vᵀ from the
+//! pseudo-inverse of a covariance: directions whose eigenvalue is rounding noise are left out.
+
+use ndarray::{Array1, Array2, Axis, s};
+
+use super::model::{Found, Scorer, Stored, rows_of};
+use crate::io::{Dataset, TensorWriter};
+use crate::kernel::contiguous_row;
+use crate::preprocess::Preprocess;
+use crate::statistics::{ClassMeans, Statistics};
+use crate::training::Training;
+use crate::{Error, Moments, Result, linalg, vector};
+
+/// Channels of SSD whose deviation is at most this share of the largest are constant.
+const CONSTANT_CHANNEL: f64 = 1e-6;
+
+/// Whitened distances to centres.
+#[derive(Debug, Clone)]
+pub(crate) struct Mahalanobis {
+    /// Whether rows are scaled to unit length.
+    unit: bool,
+    centre: Array1<f64>,
+    /// A, one row per direction.
+    whitening: Array2<f64>,
+    /// ν_c, one row per centre.
+    centres: Array2<f64>,
+}
+
+impl Mahalanobis {
+    /// Distance to the nearest class mean.
+    pub(super) fn fit(unit: bool, training: &Training<'_>, known: &Statistics) -> Result<Self> {
+        let (moments, classes) = if unit {
+            (known.unit_moments(), known.unit_classes())
+        } else {
+            (known.moments(), known.classes())
+        };
+        let (offsets, within) = split(moments, classes);
+        let whitening = whitening(&within, &training.data.name)?;
+        let centres = linalg::product(offsets.view(), whitening.t());
+        Ok(Mahalanobis { unit, centre: moments.mean().clone(), whitening, centres })
+    }
+
+    /// SSD: one centre, every channel standardised first.
+    pub(super) fn fit_ssd(training: &Training<'_>, known: &Statistics) -> Result<Self> {
+        let moments = known.unit_moments();
+        let covariance = moments.covariance();
+        let deviations = covariance.diag().mapv(|variance| variance.max(0.0).sqrt());
+        let largest = deviations.iter().fold(0.0f64, |m, &x| m.max(x));
+        let alive: Vec<usize> = (0..deviations.len())
+            .filter(|&channel| deviations[channel] > CONSTANT_CHANNEL * largest)
+            .collect();
+        let scale = |i: usize| 1.0 / deviations[alive[i]];
+        let correlation = Array2::from_shape_fn((alive.len(), alive.len()), |(i, j)| {
+            covariance[[alive[i], alive[j]]] * scale(i) * scale(j)
+        });
+        let narrow = whitening(&correlation, &training.data.name)?;
+        // The standardisation becomes part of A; constant channels get zeros.
+        let mut whitening = Array2::zeros((narrow.nrows(), deviations.len()));
+        for (i, &channel) in alive.iter().enumerate() {
+            whitening.column_mut(channel).assign(&(&narrow.column(i) * scale(i)));
+        }
+        let centres = Array2::zeros((1, whitening.nrows()));
+        Ok(Mahalanobis { unit: true, centre: moments.mean().clone(), whitening, centres })
+    }
+
+    pub(super) fn read(unit: bool, stored: Stored<'_>) -> Result<Self> {
+        let centre = stored.vector("centre", stored.width)?;
+        let whitening: Array2<f64> = stored.matrix("whitening", None, stored.width)?;
+        let centres = stored.matrix("centres", None, whitening.nrows())?;
+        Ok(Mahalanobis { unit, centre, whitening, centres })
+    }
+}
+
+impl Scorer for Mahalanobis {
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let mut x = rows_of(&*data.features, start, out.len())?;
+        let zero_rows = Preprocess { clip: None, cosine: self.unit }.apply(x.view_mut());
+        x -= &self.centre;
+        let mut white = Array2::zeros((out.len(), self.whitening.nrows()));
+        linalg::matmul(white.view_mut(), x.view(), self.whitening.t());
+        let mut products = Array2::zeros((out.len(), self.centres.nrows()));
+        linalg::matmul(products.view_mut(), white.view(), self.centres.t());
+        let lengths: Vec<f64> = self.centres.rows().into_iter().map(|c| squared(&c)).collect();
+        for ((out, white), products) in out.iter_mut().zip(white.rows()).zip(products.rows()) {
+            // ‖y − ν‖² = ‖y‖² − (2yᵀν − ‖ν‖²): the nearest centre has the largest bracket.
+            let bracket = products
+                .iter()
+                .zip(&lengths)
+                .fold(f64::NEG_INFINITY, |m, (product, length)| m.max(2.0 * product - length));
+            let distance = squared(&white) - bracket;
+            *out = if distance.is_finite() { -distance.max(0.0) } else { f64::NEG_INFINITY };
+        }
+        for row in zero_rows {
+            out[row] = f64::NEG_INFINITY;
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        Found::from([
+            ("rank".to_owned(), self.whitening.nrows() as f64),
+            ("centres".to_owned(), self.centres.nrows() as f64),
+        ])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array1(format!("{prefix}centre"), &self.centre);
+        writer.array2(format!("{prefix}whitening"), &self.whitening);
+        writer.array2(format!("{prefix}centres"), &self.centres);
+    }
+}
+
+fn squared(row: &ndarray::ArrayView1<'_, f64>) -> f64 {
+    vector::sum_of_squares(contiguous_row(row))
+}
+
+/// Class means relative to the mean, and the covariance inside the classes: what remains of the
+/// total when that of the class means is taken away.
+fn split(moments: &Moments, classes: &ClassMeans) -> (Array2<f64>, Array2<f64>) {
+    let offsets = &classes.means - moments.mean();
+    let shares = classes.counts.iter().map(|&n| (n as f64 / moments.count() as f64).sqrt());
+    let weighted = &offsets * &Array1::from_iter(shares).insert_axis(Axis(1));
+    let between = linalg::product(weighted.t(), weighted.view());
+    (offsets, moments.covariance() - between)
+}
+
+/// Λ^(−1/2)Vᵀ of a covariance, without directions at rounding level: eigenvalues of at most
+/// m·ε·max.
+fn whitening(covariance: &Array2<f64>, what: &str) -> Result<Array2<f64>> {
+    let no_variance = || Error::NoVariance { what: what.to_owned() };
+    if covariance.is_empty() {
+        return Err(no_variance());
+    }
+    let eigen = linalg::symmetric_eigen(covariance.view())?;
+    let largest = eigen.values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let floor = covariance.nrows() as f64 * f64::EPSILON * largest;
+    let rank = eigen.values.iter().take_while(|value| **value > floor).count();
+    if rank == 0 {
+        return Err(no_variance());
+    }
+    let scale: Array1<f64> = eigen.values[..rank].iter().map(|value| 1.0 / value.sqrt()).collect();
+    Ok(&eigen.vectors.slice(s![..rank, ..]) * &scale.insert_axis(Axis(1)))
+}

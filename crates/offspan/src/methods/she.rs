@@ -1,0 +1,81 @@
+//! SHE (Zhang et al. 2023): ⟨z, μ_ŷ⟩ with ŷ the predicted class and μ_c the mean of the training rows
+//! of class c that the network recognises.
+
+use ndarray::Array2;
+
+use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use crate::io::{Dataset, Head, TensorWriter};
+use crate::kernel::contiguous_row;
+use crate::logits::{LogitSource, Need, predicted};
+use crate::statistics::Statistics;
+use crate::training::Training;
+use crate::{Error, Result, vector};
+
+const NAME: &str = "she";
+
+/// One pattern per class.
+#[derive(Debug, Clone)]
+pub(crate) struct She {
+    patterns: Array2<f64>,
+    unrecognised: usize,
+    head: Option<Head>,
+}
+
+impl She {
+    pub(super) fn fit(training: &Training<'_>, known: &Statistics) -> Result<Self> {
+        let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
+        let mut patterns = known.classes().by_class(source.classes(), &training.data.name)?;
+        let mut unrecognised = 0;
+        for (class, mut pattern) in patterns.rows_mut().into_iter().enumerate() {
+            match known.recognised().of(class) {
+                Some(mean) => pattern.assign(&mean),
+                // The mean of all its rows then has to do.
+                None => unrecognised += 1,
+            }
+        }
+        let head = training.head.map(Head::without_block);
+        Ok(She { patterns, unrecognised, head })
+    }
+
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        Ok(She {
+            patterns: stored.matrix("patterns", None, stored.width)?,
+            unrecognised: stored.number("classes without a recognised row")? as usize,
+            head: stored.head()?,
+        })
+    }
+}
+
+impl Scorer for She {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        let classes = logits_of(NAME, data, self.head.as_ref())?.classes();
+        if classes == self.patterns.nrows() {
+            return Ok(());
+        }
+        Err(Error::shape(
+            format!("logits of {}", data.name),
+            format!("{} columns, as in training", self.patterns.nrows()),
+            format!("{classes} columns"),
+        ))
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let z = rows_of(&*data.features, start, out.len())?;
+        let logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
+        for ((out, z), logits) in out.iter_mut().zip(z.rows()).zip(logits.rows()) {
+            let pattern = self.patterns.row(predicted(contiguous_row(&logits)));
+            *out = vector::dot(contiguous_row(&z), contiguous_row(&pattern));
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        let name = "classes without a recognised row".to_owned();
+        Found::from([(name, self.unrecognised as f64)])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}patterns"), &self.patterns);
+        write_head(self.head.as_ref(), prefix, writer);
+    }
+}

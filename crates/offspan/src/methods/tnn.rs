@@ -1,0 +1,108 @@
+//! Distance to the tangent plane at the nearest training rows (TNN): the k nearest unit rows, their
+//! mean and their d leading directions; −‖(I − TᵀT)(ẑ − mean)‖.
+
+use ndarray::{Array2, Axis};
+
+use super::bank::{Bank, bank_rows};
+use super::knn::unit_queries;
+use super::model::{Found, Scorer, Stored};
+use crate::io::{Dataset, TensorWriter};
+use crate::kernel::contiguous_row;
+use crate::training::{Fitted, Training};
+use crate::{Error, Result, linalg, vector};
+
+/// The bank, k and d.
+#[derive(Debug, Clone)]
+pub(crate) struct Tnn {
+    neighbours: usize,
+    tangents: usize,
+    bank: Bank,
+}
+
+impl Tnn {
+    pub(super) fn check(neighbours: usize, tangents: usize) -> Result<()> {
+        if tangents >= 1 && tangents < neighbours {
+            return Ok(());
+        }
+        Err(Error::parameter(
+            "tangents",
+            format!("from 1 to {}, fewer than the neighbours", neighbours.saturating_sub(1)),
+            tangents,
+        ))
+    }
+
+    pub(super) fn fit(
+        neighbours: usize,
+        tangents: usize,
+        share: f64,
+        seed: u64,
+        training: &Training<'_>,
+    ) -> Result<Fitted<Self>> {
+        let rows = bank_rows(share, neighbours, seed, training)?;
+        Ok(Bank::gather(&rows, training)?.map(|bank| Tnn { neighbours, tangents, bank }))
+    }
+
+    pub(super) fn read(neighbours: usize, tangents: usize, stored: Stored<'_>) -> Result<Self> {
+        Ok(Tnn { neighbours, tangents, bank: Bank::read(neighbours, stored)? })
+    }
+
+    /// Of rows that are near in single precision, the k nearest in double.
+    fn settle(&self, query: &[f64], candidates: Vec<(f32, u32)>) -> Array2<f64> {
+        let mut exact: Vec<(f64, u32)> = candidates
+            .into_iter()
+            .map(|(_, row)| {
+                let other = self.bank.0.row(row as usize);
+                let product: f64 = query.iter().zip(&other).map(|(a, b)| a * f64::from(*b)).sum();
+                (product, row)
+            })
+            .collect();
+        exact.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut rows = Array2::zeros((self.neighbours, query.len()));
+        for (mut row, (_, index)) in rows.rows_mut().into_iter().zip(exact) {
+            row.zip_mut_with(&self.bank.0.row(index as usize), |x, b| *x = f64::from(*b));
+        }
+        rows
+    }
+}
+
+impl Scorer for Tnn {
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let (queries, zero_rows) = unit_queries(data, start, out.len())?;
+        // Twice as many as needed: single precision may order the last ones wrongly.
+        let candidates = (2 * self.neighbours).min(self.bank.0.nrows());
+        let nearest = self.bank.nearest(queries.view(), candidates);
+        for ((out, query), nearest) in out.iter_mut().zip(queries.rows()).zip(nearest) {
+            let query: Vec<f64> = query.iter().map(|x| f64::from(*x)).collect();
+            let mut rows = self.settle(&query, nearest.into_rows());
+            let mean = rows.mean_axis(Axis(0)).unwrap_or_default();
+            rows -= &mean;
+            let offset: Vec<f64> = query.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
+            // Directions from the k×k Gram matrix: t_i = Xᵀu_i / √λ_i.
+            let eigen = linalg::symmetric_eigen(rows.dot(&rows.t()).view())?;
+            let products: Vec<f64> =
+                rows.rows().into_iter().map(|r| vector::dot(contiguous_row(&r), &offset)).collect();
+            let floor = f64::EPSILON * self.neighbours as f64 * eigen.values[0].max(0.0);
+            let along: f64 = (0..self.tangents)
+                .filter(|&i| eigen.values[i] > floor)
+                .map(|i| {
+                    let u = eigen.vectors.row(i);
+                    let t: f64 = u.iter().zip(&products).map(|(u, p)| u * p).sum();
+                    t * t / eigen.values[i]
+                })
+                .sum();
+            *out = -(vector::sum_of_squares(&offset) - along).max(0.0).sqrt();
+        }
+        for row in zero_rows {
+            out[row] = f64::NEG_INFINITY;
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        Found::from([("bank rows".to_owned(), self.bank.0.nrows() as f64)])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array2(format!("{prefix}bank"), &self.bank.0);
+    }
+}

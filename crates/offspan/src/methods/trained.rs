@@ -1,0 +1,270 @@
+//! Scores of networks that were trained for the purpose, from what such a network gives: tensors
+//! that the pack carries beside `features`.
+
+use ndarray::Array1;
+use serde::{Deserialize, Serialize};
+
+use super::model::{Found, Scorer, Stored, rows_of};
+use crate::io::{Dataset, Extra, TensorWriter};
+use crate::kernel::contiguous_row;
+use crate::training::{BLOCK, Training};
+use crate::{Error, Result, vector};
+
+/// MCF counts this many times in DML+.
+const MCF_WEIGHT: f64 = 3.0;
+
+const COSINES: &str = "focal_cosines";
+const CENTRED: &str = "centre_features";
+const GODIN: &str = "godin_h";
+
+const COSINES_HINT: &str = "store the cosine logits of a network trained with the focal loss as \
+                            `focal_cosines` [rows, classes] beside `features`";
+const CENTRED_HINT: &str = "store the features of a network trained with the centre loss as \
+                            `centre_features` [rows, width] beside `features`";
+const GODIN_HINT: &str = "store the h head of a Generalized ODIN network, at the perturbed input, as \
+                          `godin_h` [rows, classes] beside `features`";
+
+/// A score of a specially trained network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "score", rename_all = "kebab-case")]
+pub enum TrainedScore {
+    /// The largest cosine logit of a network trained with the focal loss (Zhang & Xiang 2023).
+    Mcf,
+    /// The norm of the features of a network trained with the centre loss (Zhang & Xiang 2023).
+    Mnc,
+    /// 3·MCF/mean(MCF) + MNC/mean(MNC), means over the training rows.
+    DmlPlus,
+    /// The largest output of the h head of Generalized ODIN (Hsu et al. 2020).
+    Godin,
+}
+
+impl TrainedScore {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            TrainedScore::Mcf => "mcf",
+            TrainedScore::Mnc => "mnc",
+            TrainedScore::DmlPlus => "dml-plus",
+            TrainedScore::Godin => "godin",
+        }
+    }
+
+    fn tensors(self) -> &'static [&'static str] {
+        match self {
+            TrainedScore::Mcf => &[COSINES],
+            TrainedScore::Mnc => &[CENTRED],
+            TrainedScore::DmlPlus => &[COSINES, CENTRED],
+            TrainedScore::Godin => &[GODIN],
+        }
+    }
+}
+
+/// A score with the training means that DML+ divides by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trained {
+    score: TrainedScore,
+    mean_mcf: f64,
+    mean_mnc: f64,
+}
+
+impl Trained {
+    pub(super) fn fit(score: TrainedScore, training: &Training<'_>) -> Result<Self> {
+        let mut model = Trained { score, mean_mcf: 1.0, mean_mnc: 1.0 };
+        if score == TrainedScore::DmlPlus {
+            model.mean_mcf = training_mean(training, Part::Mcf)?;
+            model.mean_mnc = training_mean(training, Part::Mnc)?;
+        }
+        Ok(model)
+    }
+
+    /// Fails unless the rows carry what the score needs.
+    pub(super) fn check(score: TrainedScore, data: &Dataset<'_>) -> Result<()> {
+        match score {
+            TrainedScore::Mcf => Part::Mcf.tensor(data).map(drop),
+            TrainedScore::Mnc => Part::Mnc.tensor(data).map(drop),
+            TrainedScore::DmlPlus => {
+                Part::Mcf.tensor(data)?;
+                Part::Mnc.tensor(data).map(drop)
+            }
+            TrainedScore::Godin => Part::Godin.tensor(data).map(drop),
+        }
+    }
+
+    pub(super) fn read(score: TrainedScore, stored: Stored<'_>) -> Result<Self> {
+        let (mean_mcf, mean_mnc) = (stored.number("mean mcf")?, stored.number("mean mnc")?);
+        Ok(Trained { score, mean_mcf, mean_mnc })
+    }
+}
+
+/// The two parts of DML+, and GODIN's.
+#[derive(Clone, Copy)]
+enum Part {
+    Mcf,
+    Mnc,
+    Godin,
+}
+
+impl Part {
+    fn tensor<'a, 'b>(self, data: &'a Dataset<'b>) -> Result<&'a Extra<'b>> {
+        match self {
+            Part::Mcf => data.extra("mcf", COSINES, COSINES_HINT),
+            Part::Mnc => data.extra("mnc", CENTRED, CENTRED_HINT),
+            Part::Godin => data.extra("godin", GODIN, GODIN_HINT),
+        }
+    }
+
+    fn read(self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let rows = rows_of(&*self.tensor(data)?.rows, start, out.len())?;
+        for (out, row) in out.iter_mut().zip(rows.rows()) {
+            *out = match self {
+                Part::Mcf | Part::Godin => row.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x)),
+                Part::Mnc => vector::sum_of_squares(contiguous_row(&row)).sqrt(),
+            };
+        }
+        Ok(())
+    }
+}
+
+fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
+    let mut sum = 0.0;
+    let kept = training.kept();
+    for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
+        crate::observer::check_interrupt(training.observer)?;
+        let mut values = vec![0.0; rows.len()];
+        part.read(training.data, rows[0], &mut values)?;
+        sum += values.iter().sum::<f64>();
+    }
+    let mean = sum / kept.len().max(1) as f64;
+    if mean != 0.0 && mean.is_finite() {
+        return Ok(mean);
+    }
+    Err(Error::NoVariance { what: training.data.name.clone() })
+}
+
+impl Scorer for Trained {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        Trained::check(self.score, data)
+    }
+
+    fn extras(&self) -> &'static [&'static str] {
+        self.score.tensors()
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        match self.score {
+            TrainedScore::Mcf => Part::Mcf.read(data, start, out),
+            TrainedScore::Mnc => Part::Mnc.read(data, start, out),
+            TrainedScore::Godin => Part::Godin.read(data, start, out),
+            TrainedScore::DmlPlus => {
+                Part::Mcf.read(data, start, out)?;
+                let mut norms = vec![0.0; out.len()];
+                Part::Mnc.read(data, start, &mut norms)?;
+                for (out, norm) in out.iter_mut().zip(norms) {
+                    *out = MCF_WEIGHT * *out / self.mean_mcf + norm / self.mean_mnc;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn found(&self) -> Found {
+        Found::from([
+            ("mean mcf".to_owned(), self.mean_mcf),
+            ("mean mnc".to_owned(), self.mean_mnc),
+        ])
+    }
+
+    fn write<'a>(&'a self, _: &str, _: &mut TensorWriter<'a>) {}
+}
+
+/// The row's tensor of a method that works on another tensor than `features`.
+pub(super) fn dataset_on<'a>(
+    who: &str,
+    tensor: &'static str,
+    data: &'a Dataset<'_>,
+) -> Result<Dataset<'a>> {
+    let hint = format!(
+        "store the features of a network trained with a contrastive loss (SupCon) as `{tensor}` \
+         [rows, width] beside `features`"
+    );
+    let extra = data.extra(who, tensor, &hint)?;
+    let mut on = Dataset::new(data.name.clone(), Borrowed(&*extra.rows));
+    on.labels.clone_from(&data.labels);
+    Ok(on)
+}
+
+/// A source that belongs to another dataset.
+struct Borrowed<'a>(&'a dyn crate::io::FeatureSource);
+
+impl crate::io::FeatureSource for Borrowed<'_> {
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn read_f32(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f32>) {
+        self.0.read_f32(start, out);
+    }
+
+    fn read_f64(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f64>) {
+        self.0.read_f64(start, out);
+    }
+
+    fn release(&self, rows: std::ops::Range<usize>) {
+        self.0.release(rows);
+    }
+}
+
+/// The tensor that SupCon features are stored under.
+pub(super) const SUPCON: &str = "supcon";
+
+/// A method on the SupCon features of the rows.
+#[derive(Debug, Clone)]
+pub(crate) struct OnSupcon {
+    pub(super) name: &'static str,
+    pub(super) score: super::model::Model,
+    pub(super) width: usize,
+}
+
+impl Scorer for OnSupcon {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        let on = dataset_on(self.name, SUPCON, data)?;
+        if on.width() == self.width {
+            return self.score.check_inputs(&on);
+        }
+        Err(Error::shape(
+            format!("`{SUPCON}` of {}", data.name),
+            format!("{} columns, as in training", self.width),
+            format!("{} columns", on.width()),
+        ))
+    }
+
+    fn extras(&self) -> &'static [&'static str] {
+        &[SUPCON]
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        self.score.score(&dataset_on(self.name, SUPCON, data)?, start, out)
+    }
+
+    fn found(&self) -> Found {
+        let mut found = self.score.found();
+        found.insert("supcon width".to_owned(), self.width as f64);
+        found
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        self.score.write(prefix, writer);
+    }
+}
+
+/// Means over rows of something per shifted view.
+pub(super) fn inverse_means(sums: &Array1<f64>, rows: usize) -> Array1<f64> {
+    sums.mapv(|sum| if sum == 0.0 { 0.0 } else { rows as f64 / sum })
+}

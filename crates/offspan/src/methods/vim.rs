@@ -1,0 +1,128 @@
+//! ViM (Wang et al. 2022): E(l) − α‖Rᵀ(z − o)‖ with o = −W⁺b, R the directions beyond the D leading
+//! ones of the second moment of z − o (about o, not about the mean), and α = mean(max l) over
+//! mean‖Rᵀ(z − o)‖ of the training rows.
+
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
+use rayon::prelude::*;
+
+use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use crate::io::{Dataset, Head, TensorWriter};
+use crate::kernel::contiguous_row;
+use crate::statistics::Statistics;
+use crate::training::{BLOCK, Training};
+use crate::{Error, Result, linalg, vector};
+
+const NAME: &str = "vim";
+
+/// Virtual-logit matching.
+#[derive(Debug, Clone)]
+pub(crate) struct Vim {
+    origin: Array1<f64>,
+    /// R, one direction per row.
+    residual: Array2<f64>,
+    alpha: f64,
+    head: Head,
+}
+
+/// D of the public code: 1000 for features of at least 2048, 512 from 768 on, else half the width.
+pub(super) fn default_dimensions(width: usize) -> usize {
+    match width {
+        2048.. => 1000,
+        768.. => 512,
+        _ => (width / 2).max(1),
+    }
+}
+
+impl Vim {
+    pub(super) fn fit(
+        dimensions: Option<usize>,
+        head_floor: f64,
+        training: &Training<'_>,
+        known: &Statistics,
+    ) -> Result<Self> {
+        let head = training.head(NAME)?;
+        let width = training.data.width();
+        let kept = dimensions.unwrap_or_else(|| default_dimensions(width));
+        if kept >= width {
+            let expected = format!("fewer than the {width} channels, so that a residual is left");
+            return Err(Error::parameter("components", expected, kept));
+        }
+        let origin = -linalg::least_squares(head.weight.view(), &head.bias, head_floor)?;
+        let moments = known.moments();
+        // (1/n) Σ (z − o)(z − o)ᵀ = covariance + (mean − o)(mean − o)ᵀ
+        let offset = (moments.mean() - &origin).insert_axis(Axis(1));
+        let second = moments.covariance() + offset.dot(&offset.t());
+        let eigen = linalg::symmetric_eigen(second.view())?;
+        let residual = eigen.vectors.slice(s![kept.., ..]).as_standard_layout().into_owned();
+        let mut vim = Vim { origin, residual, alpha: 0.0, head: head.without_block() };
+        let mean = vim.mean_residual(training)?;
+        if mean <= 0.0 {
+            return Err(Error::NoVariance { what: training.data.name.clone() });
+        }
+        vim.alpha = known.largest_logit() / mean;
+        Ok(vim)
+    }
+
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        let head = stored.head()?;
+        Ok(Vim {
+            origin: stored.vector("origin", stored.width)?,
+            residual: stored.matrix("residual", None, stored.width)?,
+            alpha: stored.number("alpha")?,
+            head: head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?,
+        })
+    }
+
+    fn mean_residual(&self, training: &Training<'_>) -> Result<f64> {
+        let (mut sum, mut count) = (0.0, 0);
+        training.for_each_chunk("residuals of the training rows", |rows, z| {
+            let blocks: Vec<f64> = z
+                .axis_chunks_iter(Axis(0), BLOCK)
+                .into_par_iter()
+                .map(|z| self.residuals(z).iter().sum())
+                .collect();
+            sum += blocks.iter().sum::<f64>();
+            count += rows.len();
+            Ok(())
+        })?;
+        Ok(sum / count.max(1) as f64)
+    }
+
+    fn residuals(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {
+        let offset = &z - &self.origin;
+        let mut projected = Array2::zeros((z.nrows(), self.residual.nrows()));
+        linalg::matmul(projected.view_mut(), offset.view(), self.residual.t());
+        let norm = |row: ndarray::ArrayView1<'_, f64>| {
+            vector::sum_of_squares(contiguous_row(&row)).sqrt()
+        };
+        projected.rows().into_iter().map(norm).collect()
+    }
+}
+
+impl Scorer for Vim {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        logits_of(NAME, data, Some(&self.head)).map(drop)
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        let z = rows_of(&*data.features, start, out.len())?;
+        logits_of(NAME, data, Some(&self.head))?.read(start, out)?;
+        for (out, residual) in out.iter_mut().zip(self.residuals(z.view())) {
+            *out -= self.alpha * residual;
+        }
+        Ok(())
+    }
+
+    fn found(&self) -> Found {
+        Found::from([
+            ("alpha".to_owned(), self.alpha),
+            ("residual directions".to_owned(), self.residual.nrows() as f64),
+        ])
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        writer.array1(format!("{prefix}origin"), &self.origin);
+        writer.array2(format!("{prefix}residual"), &self.residual);
+        write_head(Some(&self.head), prefix, writer);
+    }
+}

@@ -1,0 +1,97 @@
+//! ASH and SCALE: what happens to a row follows from its own largest entries.
+
+/// Largest exponent of a factor: beyond it single precision overflows. Rows of non-negative entries
+/// reach it only when nearly all of them are pruned.
+const LARGEST_EXPONENT: f64 = 80.0;
+
+/// What becomes of the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// ASH-B: the largest become (sum of the row)/(their number), the rest 0.
+    Binarised,
+    /// ASH-P: the largest stay, the rest becomes 0.
+    Kept,
+    /// ASH-S: as ASH-P, times exp(sum of the row / sum of the largest).
+    Scaled,
+    /// SCALE: everything times exp(sum of the row / sum of the largest).
+    AllScaled,
+}
+
+/// A step on the largest entries of each row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ash {
+    /// Percent of the entries that are not among the largest.
+    pub(super) prune: f64,
+    pub(super) rest: Rest,
+}
+
+impl Ash {
+    pub(super) fn apply(&self, row: &mut [f64]) {
+        let width = row.len();
+        // The public code rounds half to even, as Python does.
+        let pruned = (width as f64 * self.prune / 100.0).round_ties_even() as usize;
+        let kept = width.saturating_sub(pruned);
+        if kept == 0 {
+            if self.rest != Rest::AllScaled {
+                row.fill(0.0);
+            }
+            return;
+        }
+        // Of equal entries at the edge the first ones count, so that exactly `kept` are chosen.
+        let mut order: Vec<u32> = (0..width as u32).collect();
+        let by_size = |a: &u32, b: &u32| {
+            row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b))
+        };
+        order.select_nth_unstable_by(kept - 1, by_size);
+        let (largest, rest) = order.split_at(kept);
+        let sum: f64 = row.iter().sum();
+        let sum_kept: f64 = {
+            let mut sorted = largest.to_vec();
+            sorted.sort_unstable();
+            sorted.iter().map(|&i| row[i as usize]).sum()
+        };
+        if self.rest != Rest::AllScaled {
+            rest.iter().for_each(|&i| row[i as usize] = 0.0);
+        }
+        match self.rest {
+            Rest::Kept => {}
+            Rest::Binarised => {
+                largest.iter().for_each(|&i| row[i as usize] = sum / kept as f64);
+            }
+            Rest::Scaled | Rest::AllScaled => {
+                // Without a positive sum there is nothing to scale by.
+                if sum_kept > 0.0 {
+                    let factor = (sum / sum_kept).min(LARGEST_EXPONENT).exp();
+                    row.iter_mut().for_each(|x| *x *= factor);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(rest: Rest, prune: f64, mut row: [f64; 4]) -> [f64; 4] {
+        Ash { prune, rest }.apply(&mut row);
+        row
+    }
+
+    #[test]
+    fn the_four_forms_by_hand() {
+        let row = [1.0, 4.0, 0.0, 3.0];
+        assert_eq!(apply(Rest::Kept, 50.0, row), [0.0, 4.0, 0.0, 3.0]);
+        assert_eq!(apply(Rest::Binarised, 50.0, row), [0.0, 4.0, 0.0, 4.0]);
+        let factor = (8.0f64 / 7.0).exp();
+        assert_eq!(apply(Rest::Scaled, 50.0, row), [0.0, 4.0 * factor, 0.0, 3.0 * factor]);
+        assert_eq!(apply(Rest::AllScaled, 50.0, row), row.map(|x| x * factor));
+    }
+
+    #[test]
+    fn ties_keep_exactly_as_many_as_asked_and_zero_rows_stay() {
+        assert_eq!(apply(Rest::Kept, 50.0, [2.0; 4]), [2.0, 2.0, 0.0, 0.0]);
+        assert_eq!(apply(Rest::Scaled, 50.0, [0.0; 4]), [0.0; 4]);
+        assert_eq!(apply(Rest::Kept, 99.0, [1.0; 4]), [0.0; 4]);
+    }
+}

@@ -1,0 +1,16 @@
+//! Rectification: steps that change features, or the last layer, before any score is taken.
+//!
+//! A fitted [`Rectifier`] wraps a dataset: whoever reads features from the wrapped one gets
+//! rectified ones, and logits computed from them. So every method works on rectified rows without
+//! knowing of it. One file per method.
+
+mod ash;
+mod bounds;
+mod ddcs;
+mod dice;
+mod line;
+mod rectifier;
+mod spec;
+
+pub(crate) use rectifier::{Rectifier, StepSummary};
+pub use spec::{Rectification, VraBounds};
