@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use offspan::io::{ElementType, RawLayout};
 use offspan::metrics::{FprRule, IntervalMethod};
-use offspan::{Clip, Precision};
+use offspan::{Clip, Precision, VraBounds};
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -62,6 +62,11 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<PathBuf>,
 
+    /// Class labels of the same rows (whole numbers, .npy or .safetensors), where the feature file
+    /// has none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+
     /// The network's last layer: .safetensors with `weight` and `bias`, or weight.npy,bias.npy
     #[arg(long, value_name = "FILE")]
     pub(crate) head: Option<PathBuf>,
@@ -113,6 +118,21 @@ pub(crate) enum FuseName {
     EnergyProduct,
     /// E / e
     EnergyRatio,
+}
+
+/// Two numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pair(pub(crate) f64, pub(crate) f64);
+
+impl std::str::FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let pair = text
+            .split_once(',')
+            .and_then(|(a, b)| Some(Pair(a.trim().parse().ok()?, b.trim().parse().ok()?)));
+        pair.ok_or_else(|| format!("expected two numbers such as 20,90, got `{text}`"))
+    }
 }
 
 /// The parameters of the methods. `offspan methods` tells which method takes which.
@@ -201,13 +221,75 @@ pub(crate) struct MethodArgs {
     #[arg(long, value_name = "R")]
     pub(crate) rff_explained_variance: Option<f64>,
 
-    /// Temperature of the energy score [default: 1]
+    /// Temperature of energy [default: 1] and odin [default: 1000]
     #[arg(long, value_name = "T")]
     pub(crate) temperature: Option<f64>,
 
-    /// k of the k-th nearest neighbour [default: 50]
+    /// Nearest neighbours [default: knn 50, tnn and nnguide 10]
     #[arg(short = 'k', long, value_name = "K")]
     pub(crate) neighbours: Option<usize>,
+
+    /// Share of the training rows that the bank of neighbours holds [default: 1; nnguide
+    /// 0.01, but at least 10,000 rows]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) bank: Option<f64>,
+
+    /// tnn: dimensions of the tangent plane [default: 5]
+    #[arg(long, value_name = "D")]
+    pub(crate) tangents: Option<usize>,
+
+    /// vim: precision of the last layer's weights; directions at its rounding level are left out
+    #[arg(long, value_name = "EPS")]
+    pub(crate) head_floor: Option<f64>,
+
+    /// dml: weight of the feature norm [default: 0.002]
+    #[arg(long, value_name = "L")]
+    pub(crate) norm_weight: Option<f64>,
+
+    /// low-dim: ridge of the linear probe [default: 0.01]
+    #[arg(long, value_name = "L")]
+    pub(crate) ridge: Option<f64>,
+
+    /// bats: width of a channel's range in standard deviations [default: 3.25]
+    #[arg(long, value_name = "L")]
+    pub(crate) deviations: Option<f64>,
+
+    /// vra: two values, or two quantiles of each channel [default: q0.6,q0.9]
+    #[arg(long, value_name = "LOW,HIGH")]
+    pub(crate) vra: Option<VraBounds>,
+
+    /// ash-b, ash-p, ash-s, scale: percent of a row's activations that are not among the largest
+    /// [default: 65, 65, 90, 85]
+    #[arg(long, value_name = "P")]
+    pub(crate) prune: Option<f64>,
+
+    /// dice: percent of the weights that become 0 [default: 90; dice+react 10]
+    #[arg(long, value_name = "P")]
+    pub(crate) sparsity: Option<f64>,
+
+    /// line: percent of the activations and of the weights that become 0 [default: 90,90]
+    #[arg(long, value_name = "PA,PW")]
+    pub(crate) line: Option<Pair>,
+
+    /// line: activations are cut at this value first [default: 1]
+    #[arg(long, value_name = "C")]
+    pub(crate) line_clip: Option<f64>,
+
+    /// ddcs: percentiles of the activations between which they keep their shape [default: 20,90]
+    #[arg(long, value_name = "LOW,HIGH")]
+    pub(crate) shape: Option<Pair>,
+
+    /// ddcs: weight of similarity against variance in the choice of channels [default: 0.8]
+    #[arg(long, value_name = "A")]
+    pub(crate) balance: Option<f64>,
+
+    /// ddcs: share of the channels that stay [default: 0.82]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) channels: Option<f64>,
+
+    /// With a rectification: fit the score to rows as they are; only scoring sees rectified ones
+    #[arg(long)]
+    pub(crate) raw_fit: bool,
 
     /// Seed of every random choice
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -321,7 +403,9 @@ pub(crate) struct ScoreArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  offspan eval PACK --method all
   offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
+  offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
   offspan eval PACK --method kpca-nys --gamma 0.5 --json result.json
   offspan eval PACK --detector net.offspan --ci delong
 
@@ -331,7 +415,8 @@ pub(crate) struct EvalArgs {
     /// A pack folder
     pub(crate) pack: PathBuf,
 
-    /// Methods to fit and compare, separated by commas [default: kpca-nys]
+    /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
+    /// [default: kpca-nys]
     #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
     pub(crate) method: Vec<String>,
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use offspan::Observer;
@@ -11,13 +11,24 @@ use offspan::Observer;
 #[derive(Default)]
 pub(crate) struct Progress {
     bar: Mutex<Option<ProgressBar>>,
-    prefix: String,
+    prefix: Mutex<String>,
+    started: Mutex<Option<Instant>>,
 }
 
 impl Progress {
     /// Stages are shown behind `prefix`.
     pub(crate) fn new(prefix: impl Into<String>) -> Self {
-        Progress { bar: Mutex::new(None), prefix: prefix.into() }
+        Progress {
+            bar: Mutex::new(None),
+            prefix: Mutex::new(prefix.into()),
+            started: Mutex::new(None),
+        }
+    }
+
+    /// Seconds since the current method's fit began.
+    pub(crate) fn seconds(&self) -> f64 {
+        let started = self.started.lock().ok().and_then(|started| *started);
+        started.map_or(0.0, |started| started.elapsed().as_secs_f64())
     }
 
     fn with_bar(&self, act: impl FnOnce(&mut Option<ProgressBar>)) {
@@ -28,12 +39,22 @@ impl Progress {
 }
 
 impl Observer for Progress {
+    fn method(&self, name: &str, number: usize, of: usize) {
+        if let (true, Ok(mut prefix)) = (of > 1, self.prefix.lock()) {
+            *prefix = format!("[{number}/{of}] {name}:");
+        }
+        if let Ok(mut started) = self.started.lock() {
+            *started = Some(Instant::now());
+        }
+    }
+
     fn begin(&self, stage: &str, steps: u64) {
         self.with_bar(|slot| {
             if let Some(old) = slot.take() {
                 old.finish_and_clear();
             }
-            let message = format!("{} {stage}", self.prefix).trim().to_owned();
+            let prefix = self.prefix.lock().map_or(String::new(), |prefix| prefix.clone());
+            let message = format!("{prefix} {stage}").trim().to_owned();
             let (bar, template) = if steps == 0 {
                 (ProgressBar::new_spinner(), "{spinner} {msg} ({elapsed})")
             } else {

@@ -3,8 +3,8 @@
 use offspan::io::{FeatureSource, open_matrix, read_index_list, read_vector};
 use offspan::map::{Draw, EigenFloor, FloorRule};
 use offspan::{
-    CATALOGUE, Components, EnsembleParams, ExactForm, FourierParts, Fusion, Kernel, KpcaParams,
-    MapParams, MethodInfo, MethodSpec, Residual, Sampling,
+    BankSize, CATALOGUE, Clip, Components, EnsembleParams, ExactForm, FourierParts, Fusion, Kernel,
+    KpcaParams, LogitScore, MapParams, MethodInfo, MethodSpec, Rectification, Residual, Sampling,
 };
 
 use crate::args::{
@@ -12,14 +12,36 @@ use crate::args::{
 };
 use crate::output::Failure;
 
+/// The name that stands for every method.
+pub(crate) const ALL: &str = "all";
+
+/// A method as asked for.
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    pub(crate) spec: MethodSpec,
+}
+
 /// Builds every named method from the flags that it takes; a flag that none of them takes is an
 /// error.
-pub(crate) fn specs(names: &[String], args: &MethodArgs) -> Result<Vec<MethodSpec>, Failure> {
-    let methods: Vec<&MethodInfo> =
-        names.iter().map(|name| method(name)).collect::<Result<_, _>>()?;
+pub(crate) fn specs(names: &[String], args: &MethodArgs) -> Result<Vec<Asked>, Failure> {
+    let mut methods: Vec<(String, Vec<&'static str>)> = Vec::new();
+    for name in names {
+        if name == ALL {
+            let all = CATALOGUE.iter().map(|method| (method.name.to_owned(), flags_of(method)));
+            methods.extend(all);
+        } else {
+            methods.push((name.clone(), flags(name)?));
+        }
+    }
+    let takes = |(name, flags): &(String, Vec<&str>), flag: &str| match (name.as_str(), flag) {
+        // Two have one kernel only, and take its name but no other.
+        ("pca", "--kernel") => args.kernel == Some(KernelName::Linear),
+        ("kpca-sketch", "--kernel") => args.kernel == Some(KernelName::Polynomial),
+        _ => flags.contains(&flag),
+    };
     let mut unused = args.clone();
     for method in &methods {
-        each_flag(&mut unused, |flag, given| *given &= !takes(method, flag, args));
+        each_flag(&mut unused, |flag, given| *given &= !takes(method, flag));
     }
     let mut problem = None;
     each_flag(&mut unused, |flag, given| {
@@ -33,33 +55,53 @@ pub(crate) fn specs(names: &[String], args: &MethodArgs) -> Result<Vec<MethodSpe
             "{flag} has no meaning for {whom}; `offspan methods` tells which method takes what"
         )));
     }
-    let relevant = |method: &MethodInfo| {
+    let asked = |method: &(String, Vec<&'static str>)| {
         let mut relevant = args.clone();
-        each_flag(&mut relevant, |flag, given| *given &= takes(method, flag, args));
-        relevant
+        each_flag(&mut relevant, |flag, given| *given &= takes(method, flag));
+        Ok(Asked { name: method.0.clone(), spec: spec(&method.0, &relevant)?.check()? })
     };
-    methods.iter().map(|method| spec(method.name, &relevant(method))).collect()
+    methods.iter().map(asked).collect()
 }
 
-/// Whether a method has this flag. Two have one kernel only, and take its name but no other.
-fn takes(method: &MethodInfo, flag: &str, args: &MethodArgs) -> bool {
-    match (method.name, flag) {
-        ("pca", "--kernel") => args.kernel == Some(KernelName::Linear),
-        ("kpca-sketch", "--kernel") => args.kernel == Some(KernelName::Polynomial),
-        _ => method.takes(flag),
+fn entry(name: &str) -> Option<&'static MethodInfo> {
+    CATALOGUE.iter().find(|method| method.name == name)
+}
+
+fn flags_of(method: &MethodInfo) -> Vec<&'static str> {
+    method.parameters.iter().map(|parameter| parameter.flag).collect()
+}
+
+/// The flags of a method, or of a combination of a score and steps.
+fn flags(name: &str) -> Result<Vec<&'static str>, Failure> {
+    if let Some(method) = entry(name) {
+        return Ok(flags_of(method));
     }
-}
-
-fn method(name: &str) -> Result<&'static MethodInfo, Failure> {
-    CATALOGUE.iter().find(|method| method.name == name).ok_or_else(|| {
-        let known: Vec<&str> = CATALOGUE.iter().map(|method| method.name).collect();
-        Failure::Usage(format!("unknown method `{name}`; expected one of {}", known.join(", ")))
-    })
+    let mut parts = name.split('+');
+    let first = parts.next().and_then(entry);
+    let steps: Option<Vec<&MethodInfo>> =
+        parts.map(|part| entry(part).filter(|method| method.is_step)).collect();
+    match (first, steps) {
+        (Some(first), Some(steps)) if !steps.is_empty() => {
+            let mut flags: Vec<_> =
+                std::iter::once(first).chain(steps).flat_map(flags_of).collect();
+            flags.push("--raw-fit");
+            Ok(flags)
+        }
+        _ => {
+            let known: Vec<&str> = CATALOGUE.iter().map(|method| method.name).collect();
+            Err(Failure::Usage(format!(
+                "unknown method `{name}`; expected {ALL}, one of {}, or a score and a step joined \
+                 by `+` (knn+react)",
+                known.join(", ")
+            )))
+        }
+    }
 }
 
 /// Shows `visit` each flag and whether it was given; it may take it away.
 fn each_flag(args: &mut MethodArgs, mut visit: impl FnMut(&'static str, &mut bool)) {
     visit("--no-cosine", &mut args.no_cosine);
+    visit("--raw-fit", &mut args.raw_fit);
     macro_rules! optional {
         ($($flag:literal $field:ident),* $(,)?) => {$({
             let mut given = args.$field.is_some();
@@ -89,6 +131,20 @@ fn each_flag(args: &mut MethodArgs, mut visit: impl FnMut(&'static str, &mut boo
         "--rff-explained-variance" rff_explained_variance,
         "--temperature" temperature,
         "--neighbours" neighbours,
+        "--bank" bank,
+        "--tangents" tangents,
+        "--head-floor" head_floor,
+        "--norm-weight" norm_weight,
+        "--ridge" ridge,
+        "--deviations" deviations,
+        "--vra" vra,
+        "--prune" prune,
+        "--sparsity" sparsity,
+        "--line" line,
+        "--line-clip" line_clip,
+        "--shape" shape,
+        "--balance" balance,
+        "--channels" channels,
     );
 }
 
@@ -121,9 +177,99 @@ fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
                 nystrom: nystrom(args)?,
             }))
         }
-        "energy" => Ok(MethodSpec::Energy { temperature: args.temperature.unwrap_or(1.0) }),
-        "knn" => Ok(MethodSpec::Knn { neighbours: args.neighbours.unwrap_or(50) }),
-        _ => unreachable!("the name is in the catalogue"),
+        "kpca-nys+react" => kpca(nystrom(&with_fused_react(args))?),
+        "kpca-rff+react" => kpca(rff(&with_fused_react(args))?),
+        _ => {
+            if let Some(mut spec) = MethodSpec::named(name) {
+                adjust(&mut spec, args);
+                return Ok(spec);
+            }
+            // Kernel PCA with steps before it.
+            let (score, steps) = name.split_once('+').unwrap_or((name, ""));
+            let mut steps: Vec<Rectification> =
+                steps.split('+').filter_map(Rectification::named).collect();
+            steps.iter_mut().for_each(|step| adjust_step(step, args));
+            let score = spec(score, &MethodArgs { react: None, ..args.clone() })?;
+            Ok(MethodSpec::Rectified { steps, score: Box::new(score), raw_fit: args.raw_fit })
+        }
+    }
+}
+
+fn with_fused_react(args: &MethodArgs) -> MethodArgs {
+    MethodArgs {
+        react: args.react.or(Some(Clip::Percentile(90.0))),
+        fuse: args.fuse.or(Some(FuseName::Energy)),
+        ..args.clone()
+    }
+}
+
+fn set<T: Clone>(to: &mut T, given: Option<&T>) {
+    if let Some(given) = given {
+        to.clone_from(given);
+    }
+}
+
+/// Puts given flags in place of defaults.
+fn adjust(method: &mut MethodSpec, args: &MethodArgs) {
+    match method {
+        MethodSpec::Logit(
+            LogitScore::Energy { temperature } | LogitScore::Odin { temperature },
+        ) => set(temperature, args.temperature.as_ref()),
+        MethodSpec::Knn { neighbours, bank, seed }
+        | MethodSpec::NnGuide { neighbours, bank, seed } => {
+            set(neighbours, args.neighbours.as_ref());
+            set(bank, args.bank.map(BankSize::Share).as_ref());
+            *seed = args.seed;
+        }
+        MethodSpec::Tnn { neighbours, tangents, bank, seed } => {
+            set(neighbours, args.neighbours.as_ref());
+            set(tangents, args.tangents.as_ref());
+            set(bank, args.bank.map(BankSize::Share).as_ref());
+            *seed = args.seed;
+        }
+        MethodSpec::Vim { components, head_floor } => {
+            *components = args.components.or(*components);
+            set(head_floor, args.head_floor.as_ref());
+        }
+        MethodSpec::Dml { norm_weight } => set(norm_weight, args.norm_weight.as_ref()),
+        MethodSpec::GradOrth { explained_variance } => {
+            set(explained_variance, args.explained_variance.as_ref());
+        }
+        MethodSpec::RegPca { components } => *components = args.components.or(*components),
+        MethodSpec::LowDim { ridge } => set(ridge, args.ridge.as_ref()),
+        MethodSpec::Supcon { score } => adjust(score, args),
+        MethodSpec::Rectified { steps, score, raw_fit } => {
+            steps.iter_mut().for_each(|step| adjust_step(step, args));
+            adjust(score, args);
+            *raw_fit = args.raw_fit;
+        }
+        _ => {}
+    }
+}
+
+fn adjust_step(step: &mut Rectification, args: &MethodArgs) {
+    match step {
+        Rectification::React { at } => set(at, args.react.as_ref()),
+        Rectification::Bats { deviations } => set(deviations, args.deviations.as_ref()),
+        Rectification::Vra { bounds } => set(bounds, args.vra.as_ref()),
+        Rectification::AshB { prune }
+        | Rectification::AshP { prune }
+        | Rectification::AshS { prune }
+        | Rectification::Scale { prune } => set(prune, args.prune.as_ref()),
+        Rectification::Dice { sparsity } => set(sparsity, args.sparsity.as_ref()),
+        Rectification::Line { activations, weights, clip } => {
+            if let Some(pair) = args.line {
+                (*activations, *weights) = (pair.0, pair.1);
+            }
+            set(clip, args.line_clip.as_ref());
+        }
+        Rectification::Ddcs { low, high, balance, channels } => {
+            if let Some(pair) = args.shape {
+                (*low, *high) = (pair.0, pair.1);
+            }
+            set(balance, args.balance.as_ref());
+            set(channels, args.channels.as_ref());
+        }
     }
 }
 

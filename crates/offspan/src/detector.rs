@@ -139,7 +139,8 @@ impl Detector {
                 Ok(spec)
             })
             .collect();
-        let union = checked.iter().flatten().fold(Needs::default(), |all, spec| all.and(&spec.needs()));
+        let union =
+            checked.iter().flatten().fold(Needs::default(), |all, spec| all.and(&spec.needs()));
         let shared = match Statistics::gather(&training, &union) {
             Ok(shared) => Some(shared),
             // Of several methods each finds out on its own whether it is concerned.
@@ -147,6 +148,7 @@ impl Detector {
             Err(error) => return Err(error),
         };
         for (index, spec) in checked.into_iter().enumerate() {
+            observer.method(&specs[index].method(), index + 1, specs.len());
             let fitted = spec.and_then(|spec| match &shared {
                 Some(known) => Self::fit_known(&spec, &training, known, options),
                 None => {
@@ -362,11 +364,7 @@ fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
     ))
 }
 
-fn check_options(
-    data: &Dataset<'_>,
-    head: Option<&Head>,
-    options: &FitOptions<'_>,
-) -> Result<()> {
+fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'_>) -> Result<()> {
     if !(0.0..1.0).contains(&options.hold_out) {
         return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
     }

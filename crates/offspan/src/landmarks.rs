@@ -4,9 +4,9 @@ use ndarray::Array2;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::logits::LogitSource;
 use crate::error::in_order;
 use crate::io::{FeatureSource, read_finite};
+use crate::logits::LogitSource;
 use crate::observer::{Observer, check_interrupt};
 use crate::random::{Random, Stream};
 use crate::{Error, Real, Result};

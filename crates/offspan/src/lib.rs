@@ -76,7 +76,7 @@ pub use kpca::{
 pub use landmarks::Sampling;
 pub use logits::energy;
 pub use methods::{
-    CATALOGUE, Found, LogitScore, MethodInfo, MethodSpec, Parameter, TrainedScore,
+    BankSize, CATALOGUE, Found, LogitScore, MethodInfo, MethodSpec, Parameter, TrainedScore,
 };
 pub use moments::Moments;
 pub use observer::{Observer, Silent};

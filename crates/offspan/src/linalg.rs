@@ -214,7 +214,7 @@ mod tests {
             let gram = x.dot(&x.t());
             let eigen = symmetric_eigen(gram.view()).unwrap();
             assert!(eigen.values.windows(2).all(|w| w[0] >= w[1]));
-            let scaled = &eigen.vectors.t() * &ndarray::Array1::from(eigen.values.clone());
+            let scaled = &eigen.vectors.t() * &Array1::from(eigen.values.clone());
             let worst =
                 (&scaled.dot(&eigen.vectors) - &gram).iter().fold(0.0f64, |w, x| w.max(x.abs()));
             assert!(worst <= f64::EPSILON * 50.0 * n as f64, "n {n}: {worst}");

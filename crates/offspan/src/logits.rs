@@ -214,8 +214,7 @@ mod tests {
             source.read(0, &mut out).unwrap();
             out
         };
-        let from_head =
-            read(LogitSource::of(&data, Some(&head), None, Need::Fit("test")).unwrap());
+        let from_head = read(LogitSource::of(&data, Some(&head), None, Need::Fit("test")).unwrap());
         let with = Dataset::new("z", z.view()).with_logits(logits.view()).unwrap();
         let stored = read(LogitSource::of(&with, None, None, Need::Fit("test")).unwrap());
         assert!((from_head[0] - stored[0]).abs() < 1e-6 && (from_head[1] - stored[1]).abs() < 1e-6);

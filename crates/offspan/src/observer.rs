@@ -4,6 +4,11 @@ use crate::{Error, Result};
 
 /// Receives progress and may ask for a stop.
 pub trait Observer: Sync {
+    /// The fit of one of several methods begins; `number` counts from 1.
+    fn method(&self, name: &str, number: usize, of: usize) {
+        let _ = (name, number, of);
+    }
+
     /// A stage with this many steps begins.
     fn begin(&self, stage: &str, steps: u64) {
         let _ = (stage, steps);

@@ -333,11 +333,8 @@ mod tests {
             }
         }
         let raw = |i: usize| (i as f64 * 0.7311).sin();
-        let rounds: [(fn(f64) -> f64, usize); 3] = [
-            (|x| f64::from(half::f16::from_f64(x)), 2),
-            (|x| f64::from(x as f32), 3),
-            (|x| x, 4),
-        ];
+        let rounds: [(fn(f64) -> f64, usize); 3] =
+            [(|x| f64::from(half::f16::from_f64(x)), 2), (|x| f64::from(x as f32), 3), (|x| x, 4)];
         for (round, expected) in rounds {
             let x = Array2::from_shape_fn((300, 3), |(i, j)| round(raw(3 * i + j)));
             let passes = Passes(0.into());

@@ -19,7 +19,7 @@ pub(crate) enum Stream {
     Landmarks = 5,
     Bootstrap = 6,
     Synthetic = 7,
-    Bank = 11,
+    Bank = 12,
 }
 
 /// A seeded generator with the few distributions that offspan needs.

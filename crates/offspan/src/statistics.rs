@@ -111,7 +111,8 @@ impl ClassMeans {
 
     /// One row per class of a last layer with this many; zeros for classes without rows.
     pub(crate) fn by_class(&self, classes: usize, what: &str) -> Result<Array2<f64>> {
-        if let Some(label) = self.labels.iter().find(|label| !(0..classes as i64).contains(*label)) {
+        if let Some(label) = self.labels.iter().find(|label| !(0..classes as i64).contains(*label))
+        {
             return Err(Error::shape(
                 format!("labels of {what}"),
                 format!("classes from 0 to {}, as in the last layer", classes - 1),
@@ -141,8 +142,7 @@ impl ClassSums {
                 "more",
             ));
         }
-        let (count, sum) =
-            self.0.entry(label).or_insert_with(|| (0, Array1::zeros(row.len())));
+        let (count, sum) = self.0.entry(label).or_insert_with(|| (0, Array1::zeros(row.len())));
         *count += 1;
         sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         Ok(())

@@ -76,8 +76,9 @@ impl<'a> Training<'a> {
         let head = self.head.ok_or_else(|| Error::MissingInput {
             who: format!("{who} on {}", self.data.name),
             what: "the network's last layer",
-            hint: "give its `weight` and `bias` in head.safetensors of the pack or with --head FILE"
-                .to_owned(),
+            hint:
+                "give its `weight` and `bias` in head.safetensors of the pack or with --head FILE"
+                    .to_owned(),
         })?;
         head.check_width(self.data.width())?;
         Ok(head)

@@ -566,11 +566,9 @@ fn a_stopped_fit_goes_on_from_its_checkpoint_to_the_same_bytes() {
 #[test]
 fn the_fingerprint_sees_every_training_row_and_their_order() {
     let exact = exact(Kernel::Linear, ExactForm::Centred);
-    for (spec, rows) in [
-        (MethodSpec::Kpca(pca()), LONG),
-        (MethodSpec::Kpca(exact), 600),
-        (MethodSpec::Knn { neighbours: 3 }, 600),
-    ] {
+    for (spec, rows) in
+        [(MethodSpec::Kpca(pca()), LONG), (MethodSpec::Kpca(exact), 600), (knn(3), 600)]
+    {
         let print = |rows: &Array2<f32>| {
             fit(&spec, rows.view()).unwrap().info().training.fingerprint.clone()
         };

@@ -9,9 +9,9 @@ use ndarray::{Array1, Array2};
 use offspan::io::{FeatureSource, Pack, open_matrix};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
-    Clip, Components, Detector, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams,
-    LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Sampling, Silent,
-    VraBounds,
+    BankSize, Clip, Components, Detector, ExactForm, FitOptions, FourierParts, Fusion, Kernel,
+    KpcaParams, LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Sampling,
+    Silent, VraBounds,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -272,7 +272,7 @@ fn oracle_baselines(golden: &Golden) -> Vec<Case> {
         let count = |key: &str| params[key].as_u64().unwrap() as usize;
         let react = |key: &str| Rectification::React { at: Clip::Percentile(number(key)) };
         let rectified = MethodSpec::rectified;
-        let (bank, seed) = (1.0, 0);
+        let (bank, seed) = (BankSize::Share(1.0), 0);
         let reg_pca = || MethodSpec::RegPca { components: Some(count("q")) };
         let reg_pca_react = |raw_fit| MethodSpec::Rectified {
             steps: vec![react("pct")],
@@ -294,9 +294,7 @@ fn oracle_baselines(golden: &Golden) -> Vec<Case> {
             },
             "knn_k1" | "knn_k50" => MethodSpec::Knn { neighbours: count("k"), bank, seed },
             "nnguide" => MethodSpec::NnGuide { neighbours: count("k"), bank, seed },
-            "tnn" => {
-                MethodSpec::Tnn { neighbours: count("k"), tangents: count("d"), bank, seed }
-            }
+            "tnn" => MethodSpec::Tnn { neighbours: count("k"), tangents: count("d"), bank, seed },
             "she" => MethodSpec::She,
             "dml" => MethodSpec::Dml { norm_weight: number("lam") },
             "gradorth" => MethodSpec::GradOrth { explained_variance: number("r") },
@@ -306,10 +304,9 @@ fn oracle_baselines(golden: &Golden) -> Vec<Case> {
             "lowdim_probe" => MethodSpec::LowDim { ridge: number("lam") },
             "react" | "react_p98" => rectified(vec![react("pct")]),
             "dice" => rectified(vec![Rectification::Dice { sparsity: number("pct") }]),
-            "dice_react" | "dice_react_p10" => rectified(vec![
-                Rectification::Dice { sparsity: number("pct") },
-                react("clip_pct"),
-            ]),
+            "dice_react" | "dice_react_p10" => {
+                rectified(vec![Rectification::Dice { sparsity: number("pct") }, react("clip_pct")])
+            }
             "bats" => rectified(vec![Rectification::Bats { deviations: number("lam") }]),
             "vra" => {
                 let bounds = VraBounds::Quantiles(number("lo"), number("hi"));
@@ -363,8 +360,7 @@ fn oracle(pack: &str) {
     }
     // Nothing in the oracle is left out, except what has no score to compare.
     let kpca = cases(Precision::F32);
-    let checked: Vec<&str> =
-        kpca.iter().chain(&baselines).map(|case| case.name.as_str()).collect();
+    let checked: Vec<&str> = kpca.iter().chain(&baselines).map(|case| case.name.as_str()).collect();
     let json = golden.json();
     for (name, method) in json["methods"].as_object().unwrap() {
         let computed = method.get("params").is_some();

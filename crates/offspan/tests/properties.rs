@@ -619,7 +619,7 @@ proptest! {
     ) {
         let x = features(rows, WIDTH, seed);
         let specs =
-            [MethodSpec::Kpca(nystrom(KERNELS[1], 15, Residual::Complete)), MethodSpec::Knn { neighbours: 2 }];
+            [MethodSpec::Kpca(nystrom(KERNELS[1], 15, Residual::Complete)), knn(2)];
         let held_out: Vec<usize> = HoldOut::new(share, seed).held_out(rows).collect();
         prop_assume!(held_out.len() >= offspan::FEWEST_ROWS);
         for spec in specs {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use offspan::io::{Dataset, Head, Pack, write_bytes};
 use offspan::metrics::EvalOptions;
 
-use super::eval::{Sets, document, fit_and_evaluate, table};
+use super::eval::{Evaluations, Sets, document, fit_and_evaluate, table};
 use crate::Outcome;
 use crate::args::{DemoArgs, FuseName, MethodArgs, ResidualName, SamplingName};
 use crate::output::{Failure, print, print_json};
@@ -29,13 +29,13 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     let pack = embedded_pack()?;
     let sets = Sets::of(&pack)?;
     let options = EvalOptions::default();
-    let mut results = Vec::new();
+    let mut evaluations = Evaluations::default();
     for (label, method, flags) in variants() {
-        let spec = &specs(&[method.to_owned()], &flags)?[0];
-        results.push(fit_and_evaluate(spec, &sets, &options)?.labelled(label));
+        let spec = &specs(&[method.to_owned()], &flags)?[0].spec;
+        evaluations.results.push(fit_and_evaluate(spec, label, &sets, &options)?);
     }
     if args.json {
-        print_json(&document(&pack.name, &results, &options))?;
+        print_json(&document(&pack.name, &evaluations, &options))?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&format!(
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
          never seen? {} training rows of width {}.\n\n{}\n{NEXT}",
         pack.train.rows(),
         pack.train.width(),
-        table(&results, &options)
+        table(&evaluations, &options)
     ))?;
     Ok(ExitCode::SUCCESS)
 }

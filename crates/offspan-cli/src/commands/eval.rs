@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use offspan::io::{Dataset, Head, Pack, check_writable, write_text};
 use offspan::metrics::{Average, EvalOptions, Evaluation, average, evaluate};
-use offspan::{Detector, FitOptions, MethodSpec};
+use offspan::{Detector, FitOptions, Found, MethodSpec};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args::EvalArgs;
-use crate::output::{Failure, Table, json_text, percent, print};
+use crate::output::{Failure, Table, complain, json_text, percent, print};
 use crate::progress::Progress;
-use crate::spec::specs;
+use crate::spec::{Asked, specs};
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
     let default = ["kpca-nys".to_owned()];
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         (true, true) => &default,
         _ => &args.method,
     };
-    let specs = specs(names, &args.method_args)?;
+    let asked = specs(names, &args.method_args)?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let (Some(path), false) = (&args.json, to_stdout) {
         check_writable(path)?;
@@ -35,28 +35,123 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         seed: args.method_args.seed,
         ..EvalOptions::default()
     };
+    let detectors: Vec<(String, Detector)> = args
+        .detector
+        .iter()
+        .map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Ok((name, Detector::load(path)?))
+        })
+        .collect::<Result<_, Failure>>()?;
     let pack = Pack::open(&args.pack)?;
     let sets = Sets::of(&pack)?;
-    let mut results = Vec::new();
-    for spec in &specs {
-        results.push(fit_and_evaluate(spec, &sets, &options)?);
+    let mut evaluations = fit_and_evaluate_all(asked, names, &sets, &options)?;
+    for (name, detector) in &detectors {
+        let progress = Progress::new(format!("{name}:"));
+        let result = evaluate_detector(detector, name, None, &sets, &options, &progress)?;
+        evaluations.results.push(result);
     }
-    for path in &args.detector {
-        let detector = Detector::load(path)?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        results.push(evaluate_detector(&detector, &name, None, &sets, &options)?);
-    }
-    let document = document(&pack.name, &results, &options);
+    let failed = evaluations.without.iter().any(|left_out| left_out.named);
+    let document = document(&pack.name, &evaluations, &options);
     if let Some(path) = &args.json {
         let text = json_text(&document)? + "\n";
         if to_stdout {
             print(&text)?;
-            return Ok(ExitCode::SUCCESS);
+        } else {
+            write_text(path, &text)?;
         }
-        write_text(path, &text)?;
     }
-    print(&table(&results, &options))?;
-    Ok(ExitCode::SUCCESS)
+    if !to_stdout {
+        print(&table(&evaluations, &options))?;
+    }
+    for left_out in evaluations.without.iter().filter(|left_out| left_out.named) {
+        complain(&left_out.to_string());
+    }
+    Ok(if failed { ExitCode::from(2) } else { ExitCode::SUCCESS })
+}
+
+/// Results, and the methods that gave none.
+#[derive(Default, Serialize)]
+pub(crate) struct Evaluations {
+    pub(crate) results: Vec<MethodResult>,
+    without: Vec<LeftOut>,
+}
+
+/// A method without results.
+#[derive(Serialize)]
+struct LeftOut {
+    method: String,
+    reason: String,
+    /// Whether the user asked for it by name, so that it is a failure.
+    #[serde(skip)]
+    named: bool,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.method, self.reason)
+    }
+}
+
+/// With `all`, kernel PCA from the full kernel matrix is left out beyond this many rows: its time
+/// grows with their cube.
+const MOST_ROWS_EXACT: usize = 4000;
+
+/// Fits every method on all training rows and evaluates it; one that fails does not stop the others.
+fn fit_and_evaluate_all(
+    asked: Vec<Asked>,
+    names: &[String],
+    sets: &Sets<'_>,
+    options: &EvalOptions,
+) -> Result<Evaluations, Failure> {
+    let mut evaluations = Evaluations::default();
+    let by_name = |name: &str| names.iter().any(|given| given == name);
+    let negative = asked.iter().any(|asked| asked.spec.wants_non_negative())
+        && sets.train.has_negative_features()?;
+    let (mut kept, mut kept_names) = (Vec::new(), Vec::new());
+    for Asked { name, spec } in asked {
+        let reason = if by_name(&name) {
+            None
+        } else if negative && spec.wants_non_negative() {
+            Some("made for features that are never negative, and some here are".to_owned())
+        } else if name.starts_with("kpca-exact") && sets.train.rows() > MOST_ROWS_EXACT {
+            let rows = sets.train.rows();
+            Some(format!(
+                "takes a kernel matrix of {rows} × {rows}; name it to run it all the same"
+            ))
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => {
+                evaluations.without.push(LeftOut { method: name, reason, named: false });
+            }
+            None => {
+                kept.push(spec);
+                kept_names.push(name);
+            }
+        }
+    }
+    let progress = Progress::default();
+    let fit_options = FitOptions { hold_out: 0.0, observer: &progress, ..FitOptions::default() };
+    Detector::fit_each(&kept, sets.train, sets.head, &fit_options, |index, fitted| {
+        let name = &kept_names[index];
+        let result = fitted.and_then(|detector| {
+            let facts = FitFacts::of(&detector, progress.seconds());
+            evaluate_detector(&detector, name, Some(facts), sets, options, &progress)
+        });
+        match result {
+            Ok(result) => evaluations.results.push(result),
+            Err(error @ offspan::Error::Interrupted { .. }) => return Err(error),
+            Err(error) => evaluations.without.push(LeftOut {
+                method: name.clone(),
+                reason: error.to_string(),
+                named: by_name(name),
+            }),
+        }
+        Ok(())
+    })?;
+    Ok(evaluations)
 }
 
 /// The parts of a pack that an evaluation needs.
@@ -99,18 +194,24 @@ pub(crate) struct MethodResult {
     average: Average,
 }
 
-impl MethodResult {
-    /// The same results under another name.
-    pub(crate) fn labelled(self, label: &str) -> Self {
-        MethodResult { method: label.to_owned(), ..self }
-    }
-}
-
 #[derive(Serialize)]
 pub(crate) struct FitFacts {
     rows: u64,
     seconds: f64,
     components: Option<usize>,
+    #[serde(skip_serializing_if = "Found::is_empty")]
+    found: Found,
+}
+
+impl FitFacts {
+    fn of(detector: &Detector, seconds: f64) -> Self {
+        FitFacts {
+            rows: detector.info().training.rows,
+            seconds,
+            components: detector.kpca_summaries().last().map(|summary| summary.components),
+            found: detector.found(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -122,20 +223,15 @@ struct ScoreFacts {
 /// Fits on all training rows and evaluates.
 pub(crate) fn fit_and_evaluate(
     spec: &MethodSpec,
+    label: &str,
     sets: &Sets<'_>,
     options: &EvalOptions,
 ) -> Result<MethodResult, Failure> {
-    let progress = Progress::new(format!("{}:", spec.method()));
-    let started = Instant::now();
+    let progress = Progress::new(format!("{label}:"));
     let fit_options = FitOptions { hold_out: 0.0, observer: &progress, ..FitOptions::default() };
     let detector = Detector::fit(spec, sets.train, sets.head, &fit_options)?;
-    drop(progress);
-    let facts = FitFacts {
-        rows: detector.info().training.rows,
-        seconds: started.elapsed().as_secs_f64(),
-        components: detector.kpca_summaries().last().map(|summary| summary.components),
-    };
-    evaluate_detector(&detector, spec.method(), Some(facts), sets, options)
+    let facts = FitFacts::of(&detector, progress.seconds());
+    Ok(evaluate_detector(&detector, label, Some(facts), sets, options, &progress)?)
 }
 
 fn evaluate_detector(
@@ -144,14 +240,14 @@ fn evaluate_detector(
     fit: Option<FitFacts>,
     sets: &Sets<'_>,
     options: &EvalOptions,
-) -> Result<MethodResult, Failure> {
-    let progress = Progress::new(format!("{name}:"));
+    progress: &Progress,
+) -> offspan::Result<MethodResult> {
     let started = Instant::now();
-    let ind = detector.score_dataset(sets.test, &progress)?;
+    let ind = detector.score_dataset(sets.test, progress)?;
     let mut rows = ind.len();
     let mut scores = Vec::new();
     for set in sets.ood {
-        scores.push(detector.score_dataset(set, &progress)?);
+        scores.push(detector.score_dataset(set, progress)?);
         rows += set.rows();
     }
     let seconds = started.elapsed().as_secs_f64();
@@ -161,8 +257,8 @@ fn evaluate_detector(
         evaluations.insert(set.name.clone(), evaluation);
     }
     let all: Vec<Evaluation> = evaluations.values().copied().collect();
-    let average = average(&all)
-        .ok_or_else(|| Failure::Usage("the pack has no out-of-distribution sets".to_owned()))?;
+    let average =
+        average(&all).unwrap_or_else(|| unreachable!("the pack has out-of-distribution sets"));
     Ok(MethodResult {
         method: name.to_owned(),
         params: json!(detector.info().spec),
@@ -180,9 +276,9 @@ fn fpr_name(options: &EvalOptions) -> String {
 }
 
 /// The `offspan.eval/1` document.
-pub(crate) fn document(pack: &str, results: &[MethodResult], options: &EvalOptions) -> Value {
+pub(crate) fn document(pack: &str, evaluations: &Evaluations, options: &EvalOptions) -> Value {
     let name = fpr_name(options);
-    let mut results = json!(results);
+    let mut results = json!(evaluations.results);
     let rename = |value: &mut Value| {
         if let Some(object) = value.as_object_mut()
             && let Some(fpr) = object.remove("fpr")
@@ -204,11 +300,13 @@ pub(crate) fn document(pack: &str, results: &[MethodResult], options: &EvalOptio
         "pack": pack,
         "metrics": options,
         "results": results,
+        "without": evaluations.without,
     })
 }
 
 /// One line per method: rate and AUROC per set and on average, best average first.
-pub(crate) fn table(results: &[MethodResult], options: &EvalOptions) -> String {
+pub(crate) fn table(evaluations: &Evaluations, options: &EvalOptions) -> String {
+    let results = &evaluations.results;
     let Some(first) = results.first() else { return String::new() };
     let sets: Vec<&String> = first.sets.keys().collect();
     let mut header = vec!["method".to_owned(), "q".to_owned(), "average".to_owned()];
@@ -239,6 +337,15 @@ pub(crate) fn table(results: &[MethodResult], options: &EvalOptions) -> String {
         fpr_name(options).to_uppercase()
     );
     text += &intervals(results, &sets);
+    let without: Vec<String> = evaluations
+        .without
+        .iter()
+        .filter(|left_out| !left_out.named)
+        .map(|left_out| format!("  {left_out}\n"))
+        .collect();
+    if !without.is_empty() {
+        text += &format!("\nnot run:\n{}", without.concat());
+    }
     text
 }
 

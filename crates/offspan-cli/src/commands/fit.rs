@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use offspan::io::{
-    Dataset, Head, Pack, check_writable, has_header, is_pack, open_dataset, open_head, open_matrix,
+    Dataset, Head, Pack, check_writable, has_header, is_pack, open_dataset, open_head, open_labels,
+    open_matrix,
 };
 use offspan::{Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec};
 use serde_json::json;
@@ -15,10 +16,13 @@ use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
-use crate::spec::specs;
+use crate::spec::{ALL, specs};
 
 pub(crate) fn run(args: &FitArgs) -> Outcome {
-    let spec = &specs(std::slice::from_ref(&args.method), &args.method_args)?[0];
+    if args.method == ALL {
+        return Err(Failure::Usage(format!("fit makes one detector; {ALL} is for `offspan eval`")));
+    }
+    let spec = &specs(std::slice::from_ref(&args.method), &args.method_args)?[0].spec;
     check_writable(&args.output)?;
     let checkpoint = checkpointing(args, spec)?;
     let (data, head) = open(&args.data, &args.data_args)?;
@@ -92,6 +96,9 @@ fn open(path: &Path, args: &DataArgs) -> Result<(Dataset<'static>, Option<Head>)
     if let Some(path) = &args.logits {
         data = data.with_logits(open_matrix(path, "logits", None)?)?;
     }
+    if let Some(path) = &args.labels {
+        data = data.with_labels(open_labels(path)?)?;
+    }
     if let Some(path) = &args.head {
         head = Some(open_head(path)?);
     }
@@ -107,9 +114,7 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
     for summary in detector.kpca_summaries() {
         text += &summary_in_words(summary);
     }
-    if let MethodSpec::Knn { .. } = info.spec {
-        text += "the bank holds every training row\n";
-    }
+    text += &found_in_words(detector);
     let _ = match detector.threshold() {
         Some(t) => writeln!(
             text,
@@ -127,6 +132,15 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
         bytes as f64 / 1e6,
         args.output.display()
     );
+    text
+}
+
+/// The numbers that a fit found, one per line.
+pub(crate) fn found_in_words(detector: &Detector) -> String {
+    let mut text = String::new();
+    for (name, value) in detector.found() {
+        let _ = writeln!(text, "{name}: {value}");
+    }
     text
 }
 

@@ -9,7 +9,7 @@ use offspan::Detector;
 use offspan::io::{Dataset, Pack, is_pack, open_dataset};
 use serde_json::{Value, json};
 
-use super::fit::summary_in_words;
+use super::fit::{found_in_words, summary_in_words};
 use crate::Outcome;
 use crate::args::InspectArgs;
 use crate::output::{Failure, Table, percent, print, print_json};
@@ -62,6 +62,7 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         }
         text.push('\n');
     }
+    text += &found_in_words(detector);
     let _ = match detector.threshold() {
         Some(t) => writeln!(
             text,
@@ -81,6 +82,7 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         "kind": "detector",
         "bytes": bytes,
         "info": info,
+        "found": detector.found(),
         "eigenvalues": eigenvalues,
     });
     Ok((text, value))

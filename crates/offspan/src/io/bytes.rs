@@ -1,4 +1,4 @@
-//! The bytes of a file: mapped, or embedded in the program.
+//! The bytes of a file: mapped, embedded in the program, or in memory.
 
 use std::fs::File;
 use std::ops::Range;
@@ -14,6 +14,7 @@ use crate::{Error, Result};
 pub(crate) enum Bytes {
     Mapped(Arc<Mmap>),
     Static(&'static [u8]),
+    Memory(Arc<[u8]>),
 }
 
 impl Bytes {
@@ -39,6 +40,7 @@ impl Bytes {
         match self {
             Bytes::Mapped(map) => map,
             Bytes::Static(bytes) => bytes,
+            Bytes::Memory(bytes) => bytes,
         }
     }
 

@@ -107,6 +107,25 @@ impl<'a> Dataset<'a> {
         ))
     }
 
+    /// Whether any feature is negative; reads until the first one.
+    ///
+    /// # Errors
+    /// If a value is not finite.
+    pub fn has_negative_features(&self) -> Result<bool> {
+        const BLOCK: usize = 1024;
+        let mut block = Array2::<f32>::zeros((BLOCK.min(self.rows()), self.width()));
+        for start in (0..self.rows()).step_by(BLOCK) {
+            let count = BLOCK.min(self.rows() - start);
+            let mut part = block.slice_mut(ndarray::s![..count, ..]);
+            super::read_finite(&*self.features, start, part.view_mut())?;
+            self.features.release(start..start + count);
+            if part.iter().any(|x| *x < 0.0) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
@@ -167,9 +186,7 @@ impl Gathered {
                 .extras
                 .iter()
                 .filter(|(name, _)| extras.contains(&name.as_str()))
-                .map(|(name, extra)| {
-                    Ok((name.clone(), gather(&*extra.rows)?, extra.shape.clone()))
-                })
+                .map(|(name, extra)| Ok((name.clone(), gather(&*extra.rows)?, extra.shape.clone())))
                 .collect::<Result<_>>()?,
         })
     }

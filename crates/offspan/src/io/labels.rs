@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Bytes, npy};
+use super::matrix::{FileKind, file_kind};
+use super::{Bytes, TensorFile, npy};
 use crate::{Error, Result};
 
 /// One whole number per row.
@@ -59,6 +60,15 @@ impl Integer {
     }
 }
 
+impl From<&[i64]> for Labels {
+    fn from(labels: &[i64]) -> Self {
+        let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
+        let data = 0..bytes.len();
+        let bytes = Bytes::Memory(bytes.into());
+        Labels { bytes, data, integer: Integer::I64, name: "labels".to_owned() }
+    }
+}
+
 impl Labels {
     /// Number of labels.
     #[must_use]
@@ -99,6 +109,17 @@ impl Labels {
                 Ok(i64::from_le_bytes(wide))
             })
             .collect()
+    }
+}
+
+/// Opens labels: one-dimensional integers in a `.npy` file, or `labels` in a `.safetensors` file.
+///
+/// # Errors
+/// If the file cannot be read or is not such an array.
+pub fn open_labels(path: &Path) -> Result<Labels> {
+    match file_kind(path)? {
+        FileKind::Npy => open_npy(path),
+        FileKind::SafeTensors => TensorFile::open(path)?.labels("labels"),
     }
 }
 

@@ -18,7 +18,7 @@ pub use atomic::{check_writable, create_atomically, remove_if_exists, write_byte
 pub(crate) use bytes::Bytes;
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
-pub use labels::Labels;
+pub use labels::{Labels, open_labels};
 pub use matrix::{ElementType, Matrix, has_header, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
 pub use pack::{Pack, is_pack};
@@ -28,14 +28,14 @@ pub(crate) use tensors::{TensorFile, TensorWriter};
 
 use std::ops::Range;
 
-use ndarray::{ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use crate::observer::{Observer, check_interrupt};
 use crate::{Error, Real, Result};
 
 /// Rows of numbers that can be read in any order, from several threads at once.
 ///
-/// Implemented for files ([`Matrix`]) and for `ndarray` views.
+/// Implemented for files ([`Matrix`]) and for `ndarray` views; [`OwnedRows`] takes arrays.
 pub trait FeatureSource: Send + Sync {
     /// Number of rows.
     fn rows(&self) -> usize;
@@ -89,6 +89,35 @@ macro_rules! array_source {
 array_source!(f32);
 array_source!(f64);
 
+/// Rows that belong to the source. (An array itself cannot be one: its own `rows` means others.)
+#[derive(Debug, Clone)]
+pub struct OwnedRows<T>(pub Array2<T>);
+
+impl<T: Real> FeatureSource for OwnedRows<T>
+where
+    for<'a> ArrayView2<'a, T>: FeatureSource,
+{
+    fn rows(&self) -> usize {
+        self.0.nrows()
+    }
+
+    fn width(&self) -> usize {
+        self.0.ncols()
+    }
+
+    fn name(&self) -> &str {
+        "array"
+    }
+
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+        self.0.view().read_f32(start, out);
+    }
+
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+        self.0.view().read_f64(start, out);
+    }
+}
+
 /// Reads rows and makes sure that every value is finite.
 pub(crate) fn read_finite<T: Real>(
     source: &dyn FeatureSource,
@@ -102,7 +131,7 @@ pub(crate) fn read_finite<T: Real>(
         }
         let mut column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);
         let value_at = |source: &dyn FeatureSource| {
-            let mut original = ndarray::Array2::zeros((1, source.width()));
+            let mut original = Array2::zeros((1, source.width()));
             source.read_f64(start + i, original.view_mut());
             original
         };
@@ -141,7 +170,7 @@ pub fn for_each_row(
     const BLOCK: usize = 256;
     let source = &*data.features;
     observer.begin(&format!("rows of {}", data.name), source.rows() as u64);
-    let mut block = ndarray::Array2::zeros((BLOCK, source.width()));
+    let mut block = Array2::zeros((BLOCK, source.width()));
     for start in (0..source.rows()).step_by(BLOCK) {
         check_interrupt(observer)?;
         let count = BLOCK.min(source.rows() - start);

@@ -142,11 +142,7 @@ impl TensorFile {
     pub(crate) fn matrix(&self, name: &str) -> Result<Matrix> {
         let shape = &self.tensor(name)?.shape;
         if shape.len() != 2 {
-            return Err(Error::shape(
-                self.label(name),
-                "[rows, columns]",
-                format!("{shape:?}"),
-            ));
+            return Err(Error::shape(self.label(name), "[rows, columns]", format!("{shape:?}")));
         }
         self.rows_of(name)
     }

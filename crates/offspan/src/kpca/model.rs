@@ -3,8 +3,8 @@
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::logits::{LogitSource, Need};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
+use crate::logits::{LogitSource, Need};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
 use crate::preprocess::Preprocess;
 use crate::{Error, Kernel, Precision, Real, Result};

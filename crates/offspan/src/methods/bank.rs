@@ -5,6 +5,7 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::Stored;
@@ -23,23 +24,47 @@ const TILE: usize = 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Bank(pub(super) Array2<f32>);
 
-/// Fails unless a bank can be a share of the rows.
-pub(super) fn check_share(share: f64) -> Result<()> {
-    if share > 0.0 && share <= 1.0 {
-        return Ok(());
-    }
-    Err(Error::parameter("bank", "a share of the training rows in (0, 1]", share))
+/// How many of the training rows a bank holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BankSize {
+    /// This share of them.
+    Share(f64),
+    /// One in a hundred, but all of up to [`SMALL_BANK`] rows: the published setting of NNGuide at
+    /// the size of ImageNet, and a bank that covers the classes of smaller sets.
+    OnePercent,
 }
 
-/// The rows of a bank that takes this share of the training rows: a seeded uniform sample.
+/// A bank of this many rows is never too large.
+pub(super) const SMALL_BANK: usize = 10_000;
+
+impl BankSize {
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            BankSize::Share(share) if !(share > 0.0 && share <= 1.0) => {
+                Err(Error::parameter("bank", "a share of the training rows in (0, 1]", share))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn rows(self, of: usize) -> usize {
+        match self {
+            BankSize::Share(share) => (share * of as f64).round() as usize,
+            BankSize::OnePercent => of.div_ceil(100).max(SMALL_BANK).min(of),
+        }
+    }
+}
+
+/// The rows of a bank of this size: a seeded uniform sample of the training rows.
 pub(super) fn bank_rows(
-    share: f64,
+    size: BankSize,
     neighbours: usize,
     seed: u64,
     training: &Training<'_>,
 ) -> Result<Vec<usize>> {
     let kept = training.kept();
-    let count = (share * kept.len() as f64).round() as usize;
+    let count = size.rows(kept.len());
     // A small share of few rows still has to hold the neighbours.
     let count = if neighbours <= kept.len() { count.max(neighbours) } else { count };
     if neighbours == 0 || neighbours > count {

@@ -167,7 +167,8 @@ impl Scorer for Csi {
             let logits = rows_of(&*logits.rows, start, out.len())?;
             let weights = self.weights.slice(s![self.views..]);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
-                *out += contiguous_row(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();
+                *out +=
+                    contiguous_row(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();
             }
         }
         Ok(())

@@ -33,8 +33,7 @@ impl Scorer for GradNorm {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let z = rows_of(&*data.features, start, out.len())?;
-        let mut logits =
-            logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
+        let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let classes = logits.ncols() as f64;
         for ((out, z), mut logits) in out.iter_mut().zip(z.rows()).zip(logits.rows_mut()) {
             softmax(crate::kernel::contiguous_row_mut(&mut logits));

@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 
-use super::bank::{Bank, bank_rows};
+use super::bank::{Bank, BankSize, bank_rows};
 use super::model::{Found, Scorer, Stored};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter, read_finite};
@@ -19,11 +19,11 @@ pub(crate) struct Knn {
 impl Knn {
     pub(super) fn fit(
         neighbours: usize,
-        share: f64,
+        size: BankSize,
         seed: u64,
         training: &Training<'_>,
     ) -> Result<Fitted<Self>> {
-        let rows = bank_rows(share, neighbours, seed, training)?;
+        let rows = bank_rows(size, neighbours, seed, training)?;
         Ok(Bank::gather(&rows, training)?.map(|bank| Knn { neighbours, bank }))
     }
 

@@ -12,6 +12,7 @@ mod logit;
 mod low_dim;
 mod mahalanobis;
 mod model;
+mod named;
 mod nnguide;
 mod rank_feat;
 mod rectified;
@@ -22,6 +23,7 @@ mod tnn;
 mod trained;
 mod vim;
 
+pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, Parameter};
 pub use logit::LogitScore;
 pub use model::Found;

@@ -143,11 +143,7 @@ pub(crate) fn logits_of<'a>(
     LogitSource::of(data, head, None, Need::Score(who))
 }
 
-pub(crate) fn write_head<'a>(
-    head: Option<&'a Head>,
-    prefix: &str,
-    writer: &mut TensorWriter<'a>,
-) {
+pub(crate) fn write_head<'a>(head: Option<&'a Head>, prefix: &str, writer: &mut TensorWriter<'a>) {
     if let Some(head) = head {
         head.write(prefix, writer);
     }

@@ -3,7 +3,7 @@
 
 use ndarray::Array1;
 
-use super::bank::{Bank, bank_rows};
+use super::bank::{Bank, BankSize, bank_rows};
 use super::knn::unit_queries;
 use super::model::{Found, Scorer, Stored, logits_of, write_head};
 use crate::Result;
@@ -26,17 +26,18 @@ pub(crate) struct NnGuide {
 impl NnGuide {
     pub(super) fn fit(
         neighbours: usize,
-        share: f64,
+        size: BankSize,
         seed: u64,
         training: &Training<'_>,
     ) -> Result<Fitted<Self>> {
         let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
-        let rows = bank_rows(share, neighbours, seed, training)?;
+        let rows = bank_rows(size, neighbours, seed, training)?;
         let fitted = Bank::gather(&rows, training)?;
         let mut energies = Vec::with_capacity(rows.len());
         for rows in rows.chunks(crate::training::BLOCK) {
             let logits = source.gather(rows)?;
-            energies.extend(logits.rows().into_iter().map(|l| energy(contiguous_row(&l), 1.0) as f32));
+            energies
+                .extend(logits.rows().into_iter().map(|l| energy(contiguous_row(&l), 1.0) as f32));
         }
         let head = training.head.map(Head::without_block);
         Ok(fitted.map(|bank| NnGuide { neighbours, bank, energies: energies.into(), head }))
@@ -57,7 +58,7 @@ impl Scorer for NnGuide {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let (queries, zero_rows) = unit_queries(data, start, out.len())?;
         let energies = self.energies.as_slice();
-        let nearest = 
+        let nearest =
             Bank::nearest_in(self.bank.0.view(), queries.view(), self.neighbours, energies);
         logits_of(NAME, data, self.head.as_ref())?.read(start, out)?;
         for (out, nearest) in out.iter_mut().zip(nearest) {

@@ -97,7 +97,8 @@ fn without_leading_part(x: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let gram = if tall { x.t().dot(&x) } else { x.dot(&x.t()) };
     let leading: Array1<f64> = linalg::symmetric_eigen(gram.view())?.vectors.row(0).to_owned();
     // With v₁: X − (X v₁)v₁ᵀ; with u₁: X − u₁(u₁ᵀX).
-    let (left, right) = if tall { (x.dot(&leading), leading) } else { (leading.clone(), x.t().dot(&leading)) };
+    let (left, right) =
+        if tall { (x.dot(&leading), leading) } else { (leading.clone(), x.t().dot(&leading)) };
     let mut rest = x.to_owned();
     for (mut row, &factor) in rest.rows_mut().into_iter().zip(&left) {
         row.scaled_add(-factor, &right);

@@ -65,9 +65,8 @@ impl Scorer for RegPca {
         let offset = &z - &self.mean;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
         linalg::matmul(projected.view_mut(), offset.view(), self.directions.t());
-        let squared = |row: ndarray::ArrayView1<'_, f64>| {
-            vector::sum_of_squares(contiguous_row(&row))
-        };
+        let squared =
+            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row));
         for (i, out) in out.iter_mut().enumerate() {
             let residual = squared(offset.row(i)) - squared(projected.row(i));
             let length = squared(z.row(i));

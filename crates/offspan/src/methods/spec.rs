@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::check_share;
+use super::bank::BankSize;
 use super::csi::Csi;
 use super::dml::Dml;
 use super::gradnorm::GradNorm;
@@ -55,8 +55,8 @@ pub enum MethodSpec {
     Knn {
         /// k
         neighbours: usize,
-        /// Share of the training rows in the bank.
-        bank: f64,
+        /// How many of the training rows the bank holds.
+        bank: BankSize,
         /// Seed of the choice of the bank's rows.
         seed: u64,
     },
@@ -66,8 +66,8 @@ pub enum MethodSpec {
         neighbours: usize,
         /// Its dimensions.
         tangents: usize,
-        /// Share of the training rows in the bank.
-        bank: f64,
+        /// How many of the training rows the bank holds.
+        bank: BankSize,
         /// Seed of the choice of the bank's rows.
         seed: u64,
     },
@@ -75,8 +75,8 @@ pub enum MethodSpec {
     NnGuide {
         /// k
         neighbours: usize,
-        /// Share of the training rows in the bank.
-        bank: f64,
+        /// How many of the training rows the bank holds.
+        bank: BankSize,
         /// Seed of the choice of the bank's rows.
         seed: u64,
     },
@@ -244,10 +244,10 @@ impl MethodSpec {
                 }));
             }
             MethodSpec::Logit(score) => score.check()?,
-            MethodSpec::Knn { bank, .. } | MethodSpec::NnGuide { bank, .. } => check_share(*bank)?,
+            MethodSpec::Knn { bank, .. } | MethodSpec::NnGuide { bank, .. } => bank.check()?,
             MethodSpec::Tnn { neighbours, tangents, bank, .. } => {
                 Tnn::check(*neighbours, *tangents)?;
-                check_share(*bank)?;
+                bank.check()?;
             }
             MethodSpec::Vim { components, head_floor } => {
                 check_count(*components)?;
@@ -273,7 +273,11 @@ impl MethodSpec {
                 steps.iter().try_for_each(Rectification::check)?;
                 check_steps(steps, score)?;
                 let score = Box::new(score.check()?);
-                return Ok(MethodSpec::Rectified { steps: steps.clone(), score, raw_fit: *raw_fit });
+                return Ok(MethodSpec::Rectified {
+                    steps: steps.clone(),
+                    score,
+                    raw_fit: *raw_fit,
+                });
             }
             _ => {}
         }
@@ -350,16 +354,9 @@ impl MethodSpec {
     }
 
     /// Fits the method; its parameters and inputs have been checked, and what it needs is known.
-    pub(crate) fn fit(
-        &self,
-        training: &Training<'_>,
-        known: &Statistics,
-    ) -> Result<Fitted<Model>> {
-        let baseline = |model: Model| Fitted {
-            model,
-            rows: known.rows,
-            fingerprint: known.fingerprint,
-        };
+    pub(crate) fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let baseline =
+            |model: Model| Fitted { model, rows: known.rows, fingerprint: known.fingerprint };
         Ok(match self {
             MethodSpec::Kpca(params) => share(kpca::fit(&params.clone().check()?, training)?),
             MethodSpec::KpcaEnsemble(params) => share(Ensemble::fit(params, training)?),

@@ -3,7 +3,7 @@
 
 use ndarray::{Array2, Axis};
 
-use super::bank::{Bank, bank_rows};
+use super::bank::{Bank, BankSize, bank_rows};
 use super::knn::unit_queries;
 use super::model::{Found, Scorer, Stored};
 use crate::io::{Dataset, TensorWriter};
@@ -34,11 +34,11 @@ impl Tnn {
     pub(super) fn fit(
         neighbours: usize,
         tangents: usize,
-        share: f64,
+        size: BankSize,
         seed: u64,
         training: &Training<'_>,
     ) -> Result<Fitted<Self>> {
-        let rows = bank_rows(share, neighbours, seed, training)?;
+        let rows = bank_rows(size, neighbours, seed, training)?;
         Ok(Bank::gather(&rows, training)?.map(|bank| Tnn { neighbours, tangents, bank }))
     }
 

@@ -48,6 +48,15 @@ impl TrainedScore {
         }
     }
 
+    fn parts(self) -> &'static [Part] {
+        match self {
+            TrainedScore::Mcf => &[Part::Mcf],
+            TrainedScore::Mnc => &[Part::Mnc],
+            TrainedScore::DmlPlus => &[Part::Mcf, Part::Mnc],
+            TrainedScore::Godin => &[Part::Godin],
+        }
+    }
+
     fn tensors(self) -> &'static [&'static str] {
         match self {
             TrainedScore::Mcf => &[COSINES],
@@ -78,15 +87,7 @@ impl Trained {
 
     /// Fails unless the rows carry what the score needs.
     pub(super) fn check(score: TrainedScore, data: &Dataset<'_>) -> Result<()> {
-        match score {
-            TrainedScore::Mcf => Part::Mcf.tensor(data).map(drop),
-            TrainedScore::Mnc => Part::Mnc.tensor(data).map(drop),
-            TrainedScore::DmlPlus => {
-                Part::Mcf.tensor(data)?;
-                Part::Mnc.tensor(data).map(drop)
-            }
-            TrainedScore::Godin => Part::Godin.tensor(data).map(drop),
-        }
+        score.parts().iter().try_for_each(|part| part.tensor(score, data).map(drop))
     }
 
     pub(super) fn read(score: TrainedScore, stored: Stored<'_>) -> Result<Self> {
@@ -104,16 +105,22 @@ enum Part {
 }
 
 impl Part {
-    fn tensor<'a, 'b>(self, data: &'a Dataset<'b>) -> Result<&'a Extra<'b>> {
+    fn tensor<'a, 'b>(self, score: TrainedScore, data: &'a Dataset<'b>) -> Result<&'a Extra<'b>> {
         match self {
-            Part::Mcf => data.extra("mcf", COSINES, COSINES_HINT),
-            Part::Mnc => data.extra("mnc", CENTRED, CENTRED_HINT),
-            Part::Godin => data.extra("godin", GODIN, GODIN_HINT),
+            Part::Mcf => data.extra(score.name(), COSINES, COSINES_HINT),
+            Part::Mnc => data.extra(score.name(), CENTRED, CENTRED_HINT),
+            Part::Godin => data.extra(score.name(), GODIN, GODIN_HINT),
         }
     }
 
-    fn read(self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let rows = rows_of(&*self.tensor(data)?.rows, start, out.len())?;
+    fn read(
+        self,
+        score: TrainedScore,
+        data: &Dataset<'_>,
+        start: usize,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let rows = rows_of(&*self.tensor(score, data)?.rows, start, out.len())?;
         for (out, row) in out.iter_mut().zip(rows.rows()) {
             *out = match self {
                 Part::Mcf | Part::Godin => row.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x)),
@@ -130,7 +137,7 @@ fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
     for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
         crate::observer::check_interrupt(training.observer)?;
         let mut values = vec![0.0; rows.len()];
-        part.read(training.data, rows[0], &mut values)?;
+        part.read(TrainedScore::DmlPlus, training.data, rows[0], &mut values)?;
         sum += values.iter().sum::<f64>();
     }
     let mean = sum / kept.len().max(1) as f64;
@@ -150,20 +157,16 @@ impl Scorer for Trained {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        match self.score {
-            TrainedScore::Mcf => Part::Mcf.read(data, start, out),
-            TrainedScore::Mnc => Part::Mnc.read(data, start, out),
-            TrainedScore::Godin => Part::Godin.read(data, start, out),
-            TrainedScore::DmlPlus => {
-                Part::Mcf.read(data, start, out)?;
-                let mut norms = vec![0.0; out.len()];
-                Part::Mnc.read(data, start, &mut norms)?;
-                for (out, norm) in out.iter_mut().zip(norms) {
-                    *out = MCF_WEIGHT * *out / self.mean_mcf + norm / self.mean_mnc;
-                }
-                Ok(())
+        let [first, rest @ ..] = self.score.parts() else { return Ok(()) };
+        first.read(self.score, data, start, out)?;
+        for part in rest {
+            let mut norms = vec![0.0; out.len()];
+            part.read(self.score, data, start, &mut norms)?;
+            for (out, norm) in out.iter_mut().zip(norms) {
+                *out = MCF_WEIGHT * *out / self.mean_mcf + norm / self.mean_mnc;
             }
         }
+        Ok(())
     }
 
     fn found(&self) -> Found {

@@ -92,9 +92,8 @@ impl Vim {
         let offset = &z - &self.origin;
         let mut projected = Array2::zeros((z.nrows(), self.residual.nrows()));
         linalg::matmul(projected.view_mut(), offset.view(), self.residual.t());
-        let norm = |row: ndarray::ArrayView1<'_, f64>| {
-            vector::sum_of_squares(contiguous_row(&row)).sqrt()
-        };
+        let norm =
+            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row)).sqrt();
         projected.rows().into_iter().map(norm).collect()
     }
 }

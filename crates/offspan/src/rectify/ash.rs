@@ -39,9 +39,8 @@ impl Ash {
         }
         // Of equal entries at the edge the first ones count, so that exactly `kept` are chosen.
         let mut order: Vec<u32> = (0..width as u32).collect();
-        let by_size = |a: &u32, b: &u32| {
-            row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b))
-        };
+        let by_size =
+            |a: &u32, b: &u32| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b));
         order.select_nth_unstable_by(kept - 1, by_size);
         let (largest, rest) = order.split_at(kept);
         let sum: f64 = row.iter().sum();

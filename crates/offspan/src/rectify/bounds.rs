@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn vra_zeroes_what_is_low_and_bats_raises_it() {
-        let bounds = |outside| Bounds::per_channel(array![1.0, 1.0, 1.0], array![2.0; 3], outside);
+        let bounds =
+            |outside| Bounds::per_channel(array![1.0, 1.0, 1.0], array![2.0, 2.0, 2.0], outside);
         let mut row = [0.5, 1.5, 2.5];
         bounds(Outside::ZeroBelow).apply(&mut row);
         assert_eq!(row, [0.0, 1.5, 2.0]);

@@ -94,8 +94,7 @@ impl Rectifier {
         let mut rectified =
             Dataset::new(data.name.clone(), RectifiedFeatures { rectifier: self, features });
         if let Some(head) = &self.head {
-            rectified.logits =
-                Some(Box::new(RectifiedLogits { rectifier: self, features, head }));
+            rectified.logits = Some(Box::new(RectifiedLogits { rectifier: self, features, head }));
         }
         rectified.labels.clone_from(&data.labels);
         rectified

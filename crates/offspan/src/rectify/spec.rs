@@ -106,7 +106,9 @@ impl std::str::FromStr for VraBounds {
             }
         });
         pair.ok_or_else(|| {
-            format!("expected two values such as 0.5,1 or quantiles such as q0.6,q0.9, got `{text}`")
+            format!(
+                "expected two values such as 0.5,1 or quantiles such as q0.6,q0.9, got `{text}`"
+            )
         })
     }
 }

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2, ArrayView2};
-use offspan::io::{Dataset, Head};
+use offspan::io::{Dataset, Head, Labels, LastBlock, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
-    Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion,
-    Kernel, KpcaParams, MapParams, MethodSpec, Precision, Residual, Result, Sampling,
+    BankSize, Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts,
+    Fusion, Kernel, KpcaParams, LogitScore, MapParams, MethodSpec, Precision, Rectification,
+    Residual, Result, Sampling, Silent,
 };
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -42,7 +43,13 @@ pub(crate) fn features(rows: usize, width: usize, seed: u64) -> Array2<f32> {
 pub(crate) fn head(width: usize) -> Head {
     let mut noise = Noise(77);
     let weight = Array2::from_shape_simple_fn((4, width), || 2.0 * noise.next() - 1.0);
-    Head::new(weight, Array1::from(vec![0.1, -0.2, 0.3, 0.0])).unwrap()
+    let mut head = Head::new(weight, Array1::from(vec![0.1, -0.2, 0.3, 0.0])).unwrap();
+    head.block = Some(Box::new(LastBlock {
+        weight: Array2::from_shape_simple_fn((width, 5), || 2.0 * noise.next() - 1.0),
+        scale: Array1::from_elem(width, 0.9),
+        shift: Array1::from_elem(width, 0.1),
+    }));
+    head
 }
 
 /// The logits that [`head`] gives.
@@ -75,14 +82,13 @@ pub(crate) fn fit_with(
     rows: ArrayView2<'_, f32>,
     options: &FitOptions<'_>,
 ) -> Result<Detector> {
-    let logits = logits(rows);
-    let data = Dataset::new("train", rows).with_logits(logits.view())?;
+    let data = whole_dataset("train", rows);
     Detector::fit(spec, &data, Some(&head(rows.ncols())), options)
 }
 
 /// Scores of rows in memory, with logits at hand.
 pub(crate) fn scores(detector: &Detector, rows: ArrayView2<'_, f32>) -> Vec<f64> {
-    detector.score(rows, Some(logits(rows).view())).unwrap().to_vec()
+    detector.score_dataset(&whole_dataset("new", rows), &Silent).unwrap()
 }
 
 /// The same numbers, bit for bit: −0 is not 0.
@@ -193,9 +199,114 @@ pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
         }
     }
     all.push(("ensemble".to_owned(), ensemble()));
-    all.push(("energy".to_owned(), MethodSpec::Energy { temperature: 1.5 }));
-    all.push(("knn".to_owned(), MethodSpec::Knn { neighbours: 3 }));
+    all.push(("energy".to_owned(), energy(1.5)));
+    all.push(("knn".to_owned(), knn(3)));
+    let half = BankSize::Share(0.5);
+    all.push((
+        "tnn".to_owned(),
+        MethodSpec::Tnn { neighbours: 6, tangents: 2, bank: half, seed: 1 },
+    ));
+    all.push(("nnguide".to_owned(), MethodSpec::NnGuide { neighbours: 3, bank: half, seed: 1 }));
+    all.push(("knn-plus".to_owned(), MethodSpec::Supcon { score: Box::new(knn(3)) }));
+    for name in NAMED {
+        all.push((name.to_owned(), MethodSpec::named(name).unwrap()));
+    }
+    let steps = vec![Rectification::named("vra").unwrap()];
+    let score = Box::new(MethodSpec::Kpca(low));
+    all.push(("nys after vra".to_owned(), MethodSpec::Rectified { steps, score, raw_fit: false }));
+    let MethodSpec::Rectified { steps, score, .. } = MethodSpec::named("reg-pca+react").unwrap()
+    else {
+        unreachable!("a combination")
+    };
+    let raw_fit = MethodSpec::Rectified { steps, score, raw_fit: true };
+    all.push(("reg-pca+react fitted raw".to_owned(), raw_fit));
     all
+}
+
+/// Methods whose defaults suit the rows of the tests.
+const NAMED: [&str; 40] = [
+    "msp",
+    "max-logit",
+    "odin",
+    "gradnorm",
+    "mahalanobis",
+    "mahalanobis-pp",
+    "ssd",
+    "she",
+    "vim",
+    "dml",
+    "gradorth",
+    "reg-pca",
+    "low-dim",
+    "react",
+    "bats",
+    "vra",
+    "ash-b",
+    "ash-p",
+    "ash-s",
+    "scale",
+    "dice",
+    "line",
+    "ddcs",
+    "dice+react",
+    "gradnorm+react",
+    "reg-pca+react",
+    "low-dim+react",
+    "ssd+scale",
+    "she+line",
+    "vim+bats+react",
+    "mahalanobis+dice",
+    "rank-feat",
+    "rank-feat+rank-weight",
+    "ssd-plus",
+    "mcf",
+    "mnc",
+    "dml-plus",
+    "godin",
+    "csi",
+    "dml+react",
+];
+
+pub(crate) fn knn(neighbours: usize) -> MethodSpec {
+    MethodSpec::Knn { neighbours, bank: BankSize::Share(1.0), seed: 0 }
+}
+
+pub(crate) fn energy(temperature: f64) -> MethodSpec {
+    MethodSpec::Logit(LogitScore::Energy { temperature })
+}
+
+/// Everything that a method can ask for beside features: logits, labels and the tensors of specially
+/// trained networks, all computed from the rows.
+pub(crate) fn whole_dataset<'a>(name: &str, rows: ArrayView2<'a, f32>) -> Dataset<'a> {
+    let labels: Vec<i64> = (0..rows.nrows() as i64).map(|row| row % 3).collect();
+    let width = rows.ncols();
+    // Different numbers for every tensor, each a function of its row alone.
+    let made = |columns: usize, salt: f32| {
+        Array2::from_shape_fn((rows.nrows(), columns), |(i, j)| {
+            let x = rows[[i, j % width]] + 0.3 * rows[[i, (3 * j + 1) % width]];
+            (x * salt + j as f32).sin() + 1.1
+        })
+    };
+    let mut data = Dataset::new(name, rows)
+        .with_logits(OwnedRows(logits(rows)))
+        .unwrap()
+        .with_labels(Labels::from(labels.as_slice()))
+        .unwrap();
+    for (name, shape) in [
+        ("supcon", &[7][..]),
+        ("focal_cosines", &[4]),
+        ("centre_features", &[5]),
+        ("godin_h", &[4]),
+        ("csi_features", &[4, 6]),
+        ("csi_shift_logits", &[4]),
+        ("maps", &[width, 3, 2]),
+        ("block_input", &[5, 3, 2]),
+        ("block_shortcut", &[width, 3, 2]),
+    ] {
+        let columns = shape.iter().product();
+        data = data.with_extra(name, OwnedRows(made(columns, name.len() as f32)), shape).unwrap();
+    }
+    data
 }
 
 /// Width of the features that [`every_method`] is made for; no power of two.

@@ -8,7 +8,7 @@ use offspan::{Checkpointing, ExactForm, FitOptions, KpcaParams, MethodSpec};
 use serde_json::{Value, json};
 
 use crate::common::{
-    Tensors, WIDTH, alter, exact, f32_tensor, features, fit_with, pca, put, whole_fit,
+    Tensors, WIDTH, alter, exact, f32_tensor, features, fit_with, knn, pca, put, whole_fit,
 };
 use crate::{Case, GAUSSIAN, Told, check, detector, nys, told};
 
@@ -128,7 +128,7 @@ fn files() {
                 let checkpoint = Checkpointing { path: d.join("c"), every: Duration::ZERO };
                 let options = FitOptions { checkpoint: Some(&checkpoint), ..whole_fit() };
                 let rows = features(40, WIDTH, 1);
-                told(fit_with(&MethodSpec::Knn { neighbours: 3 }, rows.view(), &options))
+                told(fit_with(&knn(3), rows.view(), &options))
             },
             "checkpoint: expected …, got knn",
         ),

@@ -10,8 +10,8 @@ use safetensors::Dtype;
 use serde_json::{Value, json};
 
 use crate::common::{
-    Tensors, WIDTH, alter, ensemble, f32_tensor, features, fourier, le_f32, logits, npy_f32, pca,
-    put, tensors_with_header, whole_fit,
+    Tensors, WIDTH, alter, energy, ensemble, f32_tensor, features, fourier, knn, le_f32, logits,
+    npy_f32, pca, put, tensors_with_header, whole_fit,
 };
 use crate::{Case, GAUSSIAN, HEADER, Told, check, detector, nys, told};
 
@@ -101,7 +101,7 @@ fn files() {
             |d| {
                 load(d, nys(), |json, _| {
                     json["method"] = json!("knn");
-                    json["spec"] = json!({"family": "knn", "neighbours": 3});
+                    json["spec"] = json!({"family": "knn", "neighbours": 3, "bank": {"share": 1.0}, "seed": 0});
                 })
             },
             "{dir}/x.offspan: not an offspan detector: the detector: expected shape the results of \
@@ -132,7 +132,7 @@ fn files() {
         (
             "no bank",
             |d| {
-                let spec = MethodSpec::Knn { neighbours: 3 };
+                let spec = knn(3);
                 load(d, spec, |_, tensors| drop(tensors.remove("bank")))
             },
             "{dir}/x.offspan: not an offspan detector: …no tensor `bank`; it has no tensors",
@@ -140,7 +140,7 @@ fn files() {
         (
             "half a last layer",
             |d| {
-                let spec = MethodSpec::Energy { temperature: 1.0 };
+                let spec = energy(1.0);
                 load(d, spec, |_, tensors| drop(tensors.remove("head.bias")))
             },
             "{dir}/x.offspan: not an offspan detector: …no tensor `head.bias`; it has …",
@@ -269,7 +269,7 @@ fn files() {
         (
             "temperature 0",
             |d| {
-                let spec = MethodSpec::Energy { temperature: 1.0 };
+                let spec = energy(1.0);
                 load(d, spec, |json, _| json["spec"]["temperature"] = json!(0))
             },
             "{dir}/x.offspan: not an offspan detector: temperature: expected a number above 0, got \
@@ -296,7 +296,7 @@ fn files() {
         (
             "more neighbours than the bank has",
             |d| {
-                let spec = MethodSpec::Knn { neighbours: 3 };
+                let spec = knn(3);
                 load(d, spec, |json, _| json["spec"]["neighbours"] = json!(61))
             },
             "{dir}/x.offspan: not an offspan detector: `bank` of the detector: expected shape [at \
@@ -305,7 +305,7 @@ fn files() {
         (
             "a bank whose rows are not of unit length: their products overflow",
             |d| {
-                let spec = MethodSpec::Knn { neighbours: 3 };
+                let spec = knn(3);
                 let bytes = alter(&detector(&spec).to_bytes(), |_, tensors| {
                     let signs = (0..WIDTH).map(|j| if j % 2 == 0 { f32::MAX } else { f32::MIN });
                     let row: Vec<f32> = signs.collect();

@@ -11,8 +11,8 @@ use offspan::{
 };
 
 use crate::common::{
-    WIDTH, every_method, exact, features, fit, fit_with, fourier, fourier_parts, head, logits,
-    nystrom, pca, scores, whole_fit,
+    WIDTH, energy, every_method, exact, features, fit, fit_with, fourier, fourier_parts, head, knn,
+    logits, nystrom, pca, scores, whole_fit,
 };
 use crate::{Case, GAUSSIAN, Told, check, fit_spec, matches, told};
 
@@ -78,7 +78,7 @@ fn data_and_inputs() {
         (
             "a zero row in the bank of neighbours",
             |_| {
-                let spec = MethodSpec::Knn { neighbours: 2 };
+                let spec = knn(2);
                 let rows = Array2::<f32>::zeros((3, 2));
                 fit_spec(&spec, &Dataset::new("train", rows.view()), None)
             },
@@ -98,7 +98,7 @@ fn data_and_inputs() {
             "no rows for neighbours",
             |_| {
                 let rows = features(0, WIDTH, 1);
-                let spec = MethodSpec::Knn { neighbours: 1 };
+                let spec = knn(1);
                 fit_spec(&spec, &Dataset::new("train", rows.view()), None)
             },
             "train: expected at least …rows, got 0",
@@ -235,22 +235,22 @@ fn data_and_inputs() {
         ),
         (
             "more neighbours than rows",
-            |_| told(fit(&MethodSpec::Knn { neighbours: 41 }, features(40, WIDTH, 1).view())),
+            |_| told(fit(&knn(41), features(40, WIDTH, 1).view())),
             "neighbours: expected from 1 to 40, the training rows used for the fit, got 41",
         ),
         (
             "no neighbours",
-            |_| told(fit(&MethodSpec::Knn { neighbours: 0 }, features(40, WIDTH, 1).view())),
+            |_| told(fit(&knn(0), features(40, WIDTH, 1).view())),
             "neighbours: expected from 1 to 40, the training rows used for the fit, got 0",
         ),
         (
             "temperature 0",
-            |_| told(fit(&MethodSpec::Energy { temperature: 0.0 }, features(40, 3, 1).view())),
+            |_| told(fit(&energy(0.0), features(40, 3, 1).view())),
             "temperature: expected a number above 0, got 0",
         ),
         (
             "temperature NaN",
-            |_| told(fit(&MethodSpec::Energy { temperature: f64::NAN }, features(40, 3, 1).view())),
+            |_| told(fit(&energy(f64::NAN), features(40, 3, 1).view())),
             "temperature: expected a number above 0, got NaN",
         ),
         (
@@ -258,7 +258,7 @@ fn data_and_inputs() {
             |_| {
                 let rows = features(40, WIDTH, 1);
                 let data = Dataset::new("train", rows.view());
-                fit_spec(&MethodSpec::Energy { temperature: 1.0 }, &data, None)
+                fit_spec(&energy(1.0), &data, None)
             },
             "the energy score on train needs logits: …--logits FILE…",
         ),

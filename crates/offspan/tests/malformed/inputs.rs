@@ -15,7 +15,7 @@ use offspan::{
 use safetensors::Dtype;
 
 use crate::common::{
-    Tensors, exact, f32_tensor, features, fit, le_f32, npy, nystrom, pca, put, tensors,
+    Tensors, exact, f32_tensor, features, fit, knn, le_f32, npy, nystrom, pca, put, tensors,
 };
 use crate::{Case, Told, check, fit_spec, open, told};
 
@@ -253,7 +253,7 @@ fn values_that_are_not_numbers() {
             "NaN in the bank of neighbours",
             |d| {
                 let path = with_bad_entry(d, "<f4", 16, &f32::NAN.to_le_bytes());
-                let spec = MethodSpec::Knn { neighbours: 1 };
+                let spec = knn(1);
                 fit_spec(&spec, &open_dataset(&path, None).unwrap(), None)
             },
             "{dir}/x.npy: row 5, column 1 is NaN; every value must be finite",
