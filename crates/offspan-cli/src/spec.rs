@@ -143,7 +143,8 @@ fn rff(args: &MethodArgs) -> Result<KpcaParams, Failure> {
             let omega = open_matrix(path, "omega", None)?;
             let mut frequencies = ndarray::Array2::zeros((omega.rows(), omega.width()));
             omega.read_f64(0, frequencies.view_mut());
-            Some(FourierParts { frequencies, phases: read_vector(path, "u")? })
+            let phases = read_vector(path, "u")?;
+            Some(Box::new(FourierParts { frequencies, phases, amplitudes: None }))
         }
     };
     let laplacian = args.kernel == Some(KernelName::Laplacian);

@@ -357,6 +357,30 @@ fn given_frequencies_come_back_whatever_the_draw_and_kernel_beside_them() {
 }
 
 #[test]
+fn amplitudes_of_given_frequencies_count_and_survive_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.offspan");
+    let train = features(100, WIDTH, 1);
+    let kernel = Kernel::Gaussian { gamma: 0.1 };
+    let with = |amplitude: Option<fn(usize) -> f64>| {
+        let mut parts = fourier_parts(20, WIDTH);
+        parts.amplitudes = amplitude.map(|amplitude| (0..20).map(amplitude).collect());
+        let map = MapParams::Fourier { features: 20, draw: Draw::Iid, parts: Some(parts) };
+        let spec = MethodSpec::Kpca(KpcaParams { map, ..fourier(kernel, 20, Draw::Iid) });
+        fit(&spec, train.view()).unwrap()
+    };
+    let fitted = with(Some(|n| 0.1 + 0.02 * n as f64));
+    fitted.save(&path).unwrap();
+    let loaded = Detector::load(&path).unwrap();
+    assert_eq!(scores(&loaded, train.view()), scores(&fitted, train.view()));
+    assert_ne!(scores(&with(None), train.view()), scores(&fitted, train.view()));
+    let uniform = scores(&with(Some(|_| (2.0f64 / 20.0).sqrt())), train.view());
+    for (a, b) in scores(&with(None), train.view()).into_iter().zip(uniform) {
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+    }
+}
+
+#[test]
 fn a_threshold_of_minus_infinity_survives_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.offspan");

@@ -178,7 +178,8 @@ fn fit_exact(
     Ok(Fitted { model, rows: rows as u64, fingerprint: chain(0, &hashes) })
 }
 
-fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
+/// ReAct's c, if clipping was asked for.
+pub(crate) fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
     let keep = |row| training.hold_out.keeps(row);
     match params.react {
         None => Ok(None),
@@ -234,7 +235,11 @@ fn build_map<T: Real>(
             }
             let frequencies = parts.frequencies.mapv(T::from_double);
             let phases = parts.phases.mapv(T::from_double);
-            Ok(FeatureMap::fourier(Fourier::from_parts(frequencies, phases)?))
+            let map = Fourier::from_parts(frequencies, phases)?;
+            Ok(FeatureMap::fourier(match &parts.amplitudes {
+                Some(amplitudes) => map.with_amplitudes(amplitudes.mapv(T::from_double))?,
+                None => map,
+            }))
         }
         MapParams::Fourier { features, draw, parts: None } => Ok(FeatureMap::fourier(
             Fourier::seeded(params.kernel, *draw, width, *features, params.seed)?,
@@ -313,7 +318,8 @@ fn accumulate<T: Real>(
     Ok(progress)
 }
 
-fn chunk_rows(width: usize) -> usize {
+/// Rows of a chunk whose widest array has this many columns.
+pub(crate) fn chunk_rows(width: usize) -> usize {
     let rows = (CHUNK_NUMBERS / width.max(1)).clamp(BLOCK, 8192);
     rows - rows % BLOCK
 }
@@ -353,7 +359,7 @@ fn process_chunk<T: Real>(
 }
 
 /// Reads and preprocesses rows; returns the hash of what was read.
-fn read_block<T: Real>(
+pub(crate) fn read_block<T: Real>(
     data: &Dataset<'_>,
     rows: &[usize],
     preprocess: Preprocess,

@@ -52,12 +52,13 @@ pub(crate) fn logits(features: ArrayView2<'_, f32>) -> Array2<f32> {
 }
 
 /// Frequencies and phases to give to a Fourier map.
-pub(crate) fn fourier_parts(features: usize, width: usize) -> FourierParts {
+pub(crate) fn fourier_parts(features: usize, width: usize) -> Box<FourierParts> {
     let mut noise = Noise(5);
-    FourierParts {
+    Box::new(FourierParts {
         frequencies: Array2::from_shape_simple_fn((features, width), || 4.0 * noise.next() - 2.0),
         phases: Array1::from_shape_simple_fn(features, || std::f64::consts::TAU * noise.next()),
-    }
+        amplitudes: None,
+    })
 }
 
 /// All rows go into the fit, and there is no threshold.
