@@ -66,6 +66,15 @@ impl Labels {
         self.data.len() / self.integer.size()
     }
 
+    /// Labels from memory that lives as long as the tests.
+    #[cfg(test)]
+    pub(crate) fn leaked(values: &[i64]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let data = 0..bytes.len();
+        let bytes = Bytes::Static(bytes.leak());
+        Labels { bytes, data, integer: Integer::I64, name: "labels".to_owned() }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
