@@ -287,6 +287,30 @@ pub(crate) struct MethodArgs {
     #[arg(long, value_name = "SHARE")]
     pub(crate) channels: Option<f64>,
 
+    /// autoencoder: units between features and code [default: half the width]
+    #[arg(long, value_name = "N")]
+    pub(crate) hidden: Option<usize>,
+
+    /// autoencoder: length of the code [default: a quarter of the width]
+    #[arg(long, value_name = "N")]
+    pub(crate) code: Option<usize>,
+
+    /// autoencoder: passes over the rows, at most [default: 50]
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<usize>,
+
+    /// rff-opt: how far the features' weights may go from uniform [default: 2]
+    #[arg(long, value_name = "R")]
+    pub(crate) rho: Option<f64>,
+
+    /// dkgp: inducing points of the classifier [default: 256]
+    #[arg(long, value_name = "N")]
+    pub(crate) inducing: Option<usize>,
+
+    /// dkgp: steps of the search for γ, at most [default: 600]
+    #[arg(long, value_name = "N")]
+    pub(crate) steps: Option<usize>,
+
     /// With a rectification: fit the score to rows as they are; only scoring sees rectified ones
     #[arg(long)]
     pub(crate) raw_fit: bool,

@@ -3,8 +3,9 @@
 use offspan::io::{FeatureSource, open_matrix, read_index_list, read_vector};
 use offspan::map::{Draw, EigenFloor, FloorRule};
 use offspan::{
-    BankSize, CATALOGUE, Clip, Components, EnsembleParams, ExactForm, FourierParts, Fusion, Kernel,
-    KpcaParams, LogitScore, MapParams, MethodInfo, MethodSpec, Rectification, Residual, Sampling,
+    AutoencoderParams, BankSize, CATALOGUE, Clip, Components, DkgpKpcaParams, DkgpParams,
+    EnsembleParams, ExactForm, FourierParts, Fusion, Kernel, KpcaParams, LogitScore, MapParams,
+    MethodInfo, MethodSpec, Rectification, Residual, RffOptParams, Sampling,
 };
 
 use crate::args::{
@@ -145,6 +146,12 @@ fn each_flag(args: &mut MethodArgs, mut visit: impl FnMut(&'static str, &mut boo
         "--shape" shape,
         "--balance" balance,
         "--channels" channels,
+        "--hidden" hidden,
+        "--code" code,
+        "--epochs" epochs,
+        "--rho" rho,
+        "--inducing" inducing,
+        "--steps" steps,
     );
 }
 
@@ -177,6 +184,21 @@ fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
                 nystrom: nystrom(args)?,
             }))
         }
+        "autoencoder" => {
+            let default = AutoencoderParams::default();
+            Ok(MethodSpec::Autoencoder(AutoencoderParams {
+                hidden: args.hidden,
+                code: args.code,
+                most_epochs: args.epochs.unwrap_or(default.most_epochs),
+                seed: args.seed,
+            }))
+        }
+        "rff-opt" => {
+            let params = RffOptParams { kpca: rff(args)?, rho: args.rho.unwrap_or(2.0) };
+            Ok(MethodSpec::RffOpt(params))
+        }
+        "dkgp-rff" => dkgp(rff(args)?, args),
+        "dkgp-nys" => dkgp(nystrom(args)?, args),
         "kpca-nys+react" => kpca(nystrom(&with_fused_react(args))?),
         "kpca-rff+react" => kpca(rff(&with_fused_react(args))?),
         _ => {
@@ -193,6 +215,17 @@ fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
             Ok(MethodSpec::Rectified { steps, score: Box::new(score), raw_fit: args.raw_fit })
         }
     }
+}
+
+fn dkgp(kpca: KpcaParams, args: &MethodArgs) -> Result<MethodSpec, Failure> {
+    let default = DkgpParams::default();
+    let search = DkgpParams {
+        inducing: args.inducing.unwrap_or(default.inducing),
+        most_steps: args.steps.unwrap_or(default.most_steps),
+        start_gamma: args.gamma.unwrap_or(default.start_gamma),
+        seed: args.seed,
+    };
+    Ok(MethodSpec::Dkgp(DkgpKpcaParams { search, kpca }))
 }
 
 fn with_fused_react(args: &MethodArgs) -> MethodArgs {
@@ -289,7 +322,8 @@ fn rff(args: &MethodArgs) -> Result<KpcaParams, Failure> {
             let omega = open_matrix(path, "omega", None)?;
             let mut frequencies = ndarray::Array2::zeros((omega.rows(), omega.width()));
             omega.read_f64(0, frequencies.view_mut());
-            Some(FourierParts { frequencies, phases: read_vector(path, "u")? })
+            let phases = read_vector(path, "u")?;
+            Some(Box::new(FourierParts { frequencies, phases, amplitudes: None }))
         }
     };
     let laplacian = args.kernel == Some(KernelName::Laplacian);

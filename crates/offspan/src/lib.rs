@@ -44,6 +44,7 @@ pub mod io;
 mod kernel;
 mod kpca;
 mod landmarks;
+mod learn;
 mod linalg;
 mod logits;
 pub mod map;
@@ -74,9 +75,11 @@ pub use kpca::{
     MapParams, Residual, ValidKpca,
 };
 pub use landmarks::Sampling;
+pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
 pub use logits::energy;
 pub use methods::{
-    BankSize, CATALOGUE, Found, LogitScore, MethodInfo, MethodSpec, Parameter, TrainedScore,
+    BankSize, CATALOGUE, DkgpKpcaParams, Found, LogitScore, MethodInfo, MethodSpec, Parameter,
+    TrainedScore,
 };
 pub use moments::Moments;
 pub use observer::{Observer, Silent};

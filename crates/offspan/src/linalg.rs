@@ -5,7 +5,7 @@
 //! fixed number of parts.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::{evd, matmul, qr, svd};
+use faer::linalg::{cholesky::llt, evd, matmul, qr, svd, triangular_inverse};
 use faer::traits::ComplexField;
 use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
@@ -65,9 +65,12 @@ pub(crate) fn matmul<T: ComplexField + Copy>(
     c.assign(&product.slice(s![..rows, ..]));
 }
 
-/// `a·b` in `f64`, in parallel over fixed blocks of rows.
-pub(crate) fn product(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>) -> Array2<f64> {
-    let mut c = Array2::zeros((a.nrows(), b.ncols()));
+/// `a·b`, in parallel over fixed blocks of rows.
+pub(crate) fn product<T: ComplexField + Copy>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) -> Array2<T> {
+    let mut c = Array2::from_elem((a.nrows(), b.ncols()), T::zero_impl());
     c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
         .into_par_iter()
         .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
@@ -140,6 +143,38 @@ pub(crate) fn least_squares(
         (0..columns).for_each(|column| x[column] += along * right[(column, i)]);
     }
     Ok(x)
+}
+
+/// The lower triangle L with L·Lᵀ = a, of a positive definite matrix whose lower triangle is read.
+pub(crate) fn cholesky(a: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
+    let n = a.nrows();
+    debug_assert_eq!(n, a.ncols());
+    let mut lower = a.as_standard_layout().into_owned();
+    let params = Default::default();
+    let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, params);
+    llt::factor::cholesky_in_place(
+        view_mut(lower.view_mut()),
+        Default::default(),
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    )
+    .map_err(|_| Error::Decomposition { what: "the Cholesky decomposition", size: n })?;
+    for i in 0..n {
+        lower.slice_mut(s![i, i + 1..]).fill(0.0);
+    }
+    Ok(lower)
+}
+
+/// The inverse of a lower triangle, itself one.
+pub(crate) fn lower_inverse(lower: ArrayView2<'_, f64>) -> Array2<f64> {
+    let mut inverse = Array2::zeros(lower.raw_dim());
+    triangular_inverse::invert_lower_triangular(
+        view_mut(inverse.view_mut()),
+        view(lower),
+        Par::Seq,
+    );
+    inverse
 }
 
 /// The orthogonal factor of a square matrix with the signs that make R's diagonal positive, so
@@ -219,6 +254,31 @@ mod tests {
                 (&scaled.dot(&eigen.vectors) - &gram).iter().fold(0.0f64, |w, x| w.max(x.abs()));
             assert!(worst <= f64::EPSILON * 50.0 * n as f64, "n {n}: {worst}");
         }
+    }
+
+    #[test]
+    fn cholesky_and_its_inverse_give_the_matrix_and_the_identity() {
+        for n in [1, 2, 33, 150] {
+            let x = wave(n, n + 3);
+            let gram = x.dot(&x.t()) + Array2::<f64>::eye(n);
+            let lower = cholesky(gram.view()).unwrap();
+            let inverse = lower_inverse(lower.view());
+            let worst = |a: &Array2<f64>| a.iter().fold(0.0f64, |w, x| w.max(x.abs()));
+            let scale = worst(&gram) * f64::EPSILON * 10.0 * n as f64;
+            assert!(worst(&(&lower.dot(&lower.t()) - &gram)) <= scale);
+            assert!(worst(&(&inverse.dot(&lower) - &Array2::<f64>::eye(n))) <= scale);
+            for i in 0..n {
+                assert!(lower.row(i).iter().chain(inverse.row(i)).all(|x| x.is_finite()));
+                assert!(lower.slice(s![i, i + 1..]).iter().all(|&x| x == 0.0));
+                assert!(inverse.slice(s![i, i + 1..]).iter().all(|&x| x == 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn cholesky_refuses_an_indefinite_matrix() {
+        let error = cholesky(ndarray::array![[1.0, 2.0], [2.0, 1.0]].view()).unwrap_err();
+        assert!(matches!(error, Error::Decomposition { .. }));
     }
 
     #[test]

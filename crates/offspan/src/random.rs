@@ -19,6 +19,10 @@ pub(crate) enum Stream {
     Landmarks = 5,
     Bootstrap = 6,
     Synthetic = 7,
+    Autoencoder = 8,
+    Inducing = 9,
+    Batches = 10,
+    Evaluation = 11,
     Bank = 12,
 }
 

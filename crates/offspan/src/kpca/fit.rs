@@ -141,7 +141,8 @@ fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<Kpca
     Ok(Fitted { model, rows: chosen.len() as u64, fingerprint: chain(0, &hashes) })
 }
 
-fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
+/// ReAct's c, if clipping was asked for.
+pub(crate) fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
     let keep = |row| training.hold_out.keeps(row);
     match params.react {
         None => Ok(None),
@@ -197,7 +198,11 @@ fn build_map<T: Real>(
             }
             let frequencies = parts.frequencies.mapv(T::from_double);
             let phases = parts.phases.mapv(T::from_double);
-            Ok(FeatureMap::fourier(Fourier::from_parts(frequencies, phases)?))
+            let map = Fourier::from_parts(frequencies, phases)?;
+            Ok(FeatureMap::fourier(match &parts.amplitudes {
+                Some(amplitudes) => map.with_amplitudes(amplitudes.mapv(T::from_double))?,
+                None => map,
+            }))
         }
         MapParams::Fourier { features, draw, parts: None } => Ok(FeatureMap::fourier(
             Fourier::seeded(params.kernel, *draw, width, *features, params.seed)?,
@@ -312,7 +317,7 @@ fn process_chunk<T: Real>(
 }
 
 /// Reads and preprocesses rows; returns the hash of what was read.
-fn read_block<T: Real>(
+pub(crate) fn read_block<T: Real>(
     data: &Dataset<'_>,
     rows: &[usize],
     preprocess: Preprocess,

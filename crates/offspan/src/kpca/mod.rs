@@ -14,7 +14,7 @@ mod plan;
 pub use checkpoint::Checkpointing;
 pub use ensemble::EnsembleParams;
 pub(crate) use ensemble::{Ensemble, EnsembleSummary};
-pub(crate) use fit::{check_inputs, fit};
+pub(crate) use fit::{check_inputs, fit, read_block, resolve_clip};
 pub(crate) use model::KpcaModel;
 pub use model::KpcaSummary;
 pub use params::{

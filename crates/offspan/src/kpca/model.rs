@@ -213,6 +213,9 @@ fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorW
                 writer.array2(format!("{prefix}frequencies"), frequencies);
                 writer.array1(format!("{prefix}phases"), phases);
             }
+            if let Some(amplitudes) = map.amplitudes() {
+                writer.array1(format!("{prefix}amplitudes"), amplitudes);
+            }
         }
         RawMap::Identity { .. } | RawMap::TensorSketch(_) => {}
     }
@@ -241,7 +244,12 @@ fn read_plan<T: Real>(
         MapParams::Identity => RawMap::Identity { width },
         MapParams::Fourier { .. } if file.has(&name("frequencies")) => {
             let frequencies = file.array2(&name("frequencies"))?;
-            RawMap::Fourier(Fourier::from_parts(frequencies, file.array1(&name("phases"))?)?)
+            let map = Fourier::from_parts(frequencies, file.array1(&name("phases"))?)?;
+            RawMap::Fourier(if file.has(&name("amplitudes")) {
+                map.with_amplitudes(file.array1(&name("amplitudes"))?)?
+            } else {
+                map
+            })
         }
         MapParams::Fourier { features, draw, .. } => {
             drawn(*features)?;

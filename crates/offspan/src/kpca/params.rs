@@ -46,7 +46,7 @@ pub enum MapParams {
         draw: Draw,
         /// Frequencies and phases to use instead of a draw.
         #[serde(skip)]
-        parts: Option<FourierParts>,
+        parts: Option<Box<FourierParts>>,
     },
     /// Tensor sketch of the polynomial kernel.
     TensorSketch {
@@ -69,19 +69,24 @@ pub enum MapParams {
     },
 }
 
-/// Given frequencies (one row per feature) and phases of a Fourier map.
+/// Given frequencies (one row per feature), phases and, where they differ, amplitudes of a Fourier
+/// map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FourierParts {
     /// ω
     pub frequencies: Array2<f64>,
     /// u
     pub phases: Array1<f64>,
+    /// What each cosine is multiplied by; √(2/M) if there are none.
+    pub amplitudes: Option<Array1<f64>>,
 }
 
 impl FourierParts {
     /// Identifies the numbers.
     pub(super) fn hash(&self) -> u64 {
-        let all: Vec<f64> = self.frequencies.iter().chain(&self.phases).copied().collect();
+        let amplitudes = self.amplitudes.iter().flatten();
+        let all: Vec<f64> =
+            self.frequencies.iter().chain(&self.phases).chain(amplitudes).copied().collect();
         xxh3_64(bytemuck::cast_slice(&all))
     }
 }
@@ -235,6 +240,11 @@ impl KpcaParams {
     /// The paper's fusion with ReAct: clipped features, combined with their energy.
     fn is_fused_react(&self) -> bool {
         self.react.is_some() && self.fusion.is_some()
+    }
+
+    /// Whether energies are needed to fit or to score.
+    pub(crate) fn uses_energy(&self) -> bool {
+        self.fusion.is_some() || self.needs_energy_to_fit()
     }
 
     /// Whether energies are needed to fit.

@@ -1,4 +1,5 @@
-//! Random Fourier features (Rahimi & Recht): √(2/M)·cos(ωᵀx + u).
+//! Random Fourier features (Rahimi & Recht): √(2/M)·cos(ωᵀx + u), or √(2q)·cos(ωᵀx + u) where a
+//! distribution q over the features is given.
 
 use std::f64::consts::TAU;
 
@@ -44,13 +45,22 @@ enum Frequencies<T> {
     Structured { padded: usize, signs: Vec<[Vec<T>; 3]>, scale: T },
 }
 
+/// What the cosines are multiplied by.
+#[derive(Debug, Clone)]
+enum Amplitudes<T> {
+    /// All by the same.
+    Uniform(T),
+    /// Each by its own.
+    Each(Array1<T>),
+}
+
 /// A random Fourier feature map.
 #[derive(Debug, Clone)]
 pub struct Fourier<T> {
     input: usize,
     frequencies: Frequencies<T>,
     phases: Array1<T>,
-    amplitude: T,
+    amplitudes: Amplitudes<T>,
     /// Whether a file has to carry the frequencies.
     given: bool,
 }
@@ -132,9 +142,30 @@ impl<T: Real> Fourier<T> {
         Ok(Self::new(input, Frequencies::Dense(frequencies), phases, true))
     }
 
+    /// The same features, each with its own factor in place of √(2/M).
+    ///
+    /// # Errors
+    /// If there is not one factor per feature, or one is negative or not finite.
+    pub fn with_amplitudes(mut self, amplitudes: Array1<T>) -> Result<Self> {
+        let good = |x: &T| x.is_finite_number() && *x >= T::default();
+        if amplitudes.len() != self.output() || !amplitudes.iter().all(good) {
+            return Err(Error::shape(
+                "the amplitudes",
+                format!("[{}], one finite number of at least 0 per frequency", self.output()),
+                match amplitudes.iter().position(|x| !good(x)) {
+                    Some(at) => format!("{} at {at}", amplitudes[at]),
+                    None => format!("[{}]", amplitudes.len()),
+                },
+            ));
+        }
+        self.amplitudes = Amplitudes::Each(amplitudes.as_standard_layout().into_owned());
+        Ok(self)
+    }
+
     fn new(input: usize, frequencies: Frequencies<T>, phases: Array1<T>, given: bool) -> Self {
         let amplitude = T::from_double((2.0 / phases.len() as f64).sqrt());
-        Fourier { input, frequencies, phases, amplitude, given }
+        let amplitudes = Amplitudes::Uniform(amplitude);
+        Fourier { input, frequencies, phases, amplitudes, given }
     }
 
     /// Length of x.
@@ -151,9 +182,22 @@ impl<T: Real> Fourier<T> {
 
     /// Frequencies and phases, if they were given and not drawn from a seed.
     pub(crate) fn given_parts(&self) -> Option<(&Array2<T>, &Array1<T>)> {
+        if self.given { self.dense_parts() } else { None }
+    }
+
+    /// Frequencies and phases, unless the draw is structured and has none to show.
+    pub(crate) fn dense_parts(&self) -> Option<(&Array2<T>, &Array1<T>)> {
         match &self.frequencies {
-            Frequencies::Dense(dense) if self.given => Some((dense, &self.phases)),
-            _ => None,
+            Frequencies::Dense(dense) => Some((dense, &self.phases)),
+            Frequencies::Structured { .. } => None,
+        }
+    }
+
+    /// The features' own factors, if they have any.
+    pub(crate) fn amplitudes(&self) -> Option<&Array1<T>> {
+        match &self.amplitudes {
+            Amplitudes::Uniform(_) => None,
+            Amplitudes::Each(amplitudes) => Some(amplitudes),
         }
     }
 
@@ -175,7 +219,14 @@ impl<T: Real> Fourier<T> {
         }
         let phases = self.phases.as_slice().unwrap_or_default();
         for mut out in out.rows_mut() {
-            math::scaled_cosines(contiguous_row_mut(&mut out), phases, self.amplitude);
+            let out = contiguous_row_mut(&mut out);
+            match &self.amplitudes {
+                Amplitudes::Uniform(amplitude) => math::scaled_cosines(out, phases, *amplitude),
+                Amplitudes::Each(amplitudes) => {
+                    math::scaled_cosines(out, phases, T::from_double(1.0));
+                    out.iter_mut().zip(amplitudes).for_each(|(o, &amplitude)| *o *= amplitude);
+                }
+            }
         }
     }
 }
@@ -292,5 +343,19 @@ mod tests {
         map.apply(ndarray::array![[0.3, 0.4]].view(), out.view_mut());
         assert!((out[[0, 0]] - 1.2f64.cos()).abs() < 1e-15);
         assert!((out[[0, 1]] - (-0.05f64).cos()).abs() < 1e-15);
+
+        let map = map.with_amplitudes(ndarray::array![3.0, 0.5]).unwrap();
+        map.apply(ndarray::array![[0.3, 0.4]].view(), out.view_mut());
+        assert!((out[[0, 0]] - 3.0 * 1.2f64.cos()).abs() < 1e-15);
+        assert!((out[[0, 1]] - 0.5 * (-0.05f64).cos()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn amplitudes_must_fit_the_features() {
+        let map =
+            Fourier::<f64>::seeded(Kernel::Gaussian { gamma: 0.5 }, Draw::Iid, 3, 2, 1).unwrap();
+        for bad in [vec![1.0], vec![1.0, f64::NAN], vec![1.0, -1.0]] {
+            assert!(map.clone().with_amplitudes(bad.into()).is_err());
+        }
     }
 }

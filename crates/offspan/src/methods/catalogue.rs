@@ -100,6 +100,7 @@ const FOURIER_REACT: &[Parameter] = &[
 
 const PAPER: &str =
     "Kernel PCA for Out-of-Distribution Detection: Non-Linear Kernel Selection and Approximation";
+const LEARNED: &str = "the paper, appendix on learnable kernels";
 const GOLDEN: &str = "float64 golden scores, within 1e-4 in f32 and 1e-6 in f64";
 const GOLDEN_BASELINE: &str = "float64 golden scores, within 1e-4";
 const PARTS: &str = "its parts are, each against float64 golden scores";
@@ -655,6 +656,85 @@ pub const CATALOGUE: &[MethodInfo] = &[
         parameters: &[],
         source: "Tack et al., CSI: Novelty Detection via Contrastive Learning on Distributionally Shifted Instances, 2020",
         parity: "its formula on rows made by hand; no golden scores exist",
+        is_step: false,
+    },
+    MethodInfo {
+        name: "autoencoder",
+        summary: "reconstruction error of a shallow autoencoder, trained until rows held aside stop improving",
+        needs: "features only",
+        parameters: &[
+            parameter("--hidden", "half the width"),
+            parameter("--code", "a quarter of the width"),
+            parameter("--epochs", "50 at most"),
+            SEED,
+        ],
+        source: LEARNED,
+        parity: "gradients against differences; no reference for the weights exists",
+        is_step: false,
+    },
+    MethodInfo {
+        name: "rff-opt",
+        summary: "kpca-rff on the random features that agree with the labels",
+        needs: "features and labels",
+        parameters: &[
+            parameter("--rho", "2"),
+            parameter("--kernel", "gaussian"),
+            parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
+            COSINE,
+            parameter("--features", "2048 to choose from"),
+            parameter("--draw", "orthogonal (laplacian: iid)"),
+            parameter("--explained-variance", "0.8"),
+            COMPONENTS,
+            REACT,
+            FUSE,
+            SEED,
+        ],
+        source: LEARNED,
+        parity: "its optimum against a slow solver and the conditions of optimality",
+        is_step: false,
+    },
+    MethodInfo {
+        name: "dkgp-rff",
+        summary: "kpca-rff with a γ learned by a sparse variational Gaussian-process classifier",
+        needs: "features and labels",
+        parameters: &[
+            parameter("--gamma", "1: where the search starts"),
+            parameter("--inducing", "256"),
+            parameter("--steps", "600 at most"),
+            parameter("--features", "2048"),
+            parameter("--draw", "structured"),
+            parameter("--explained-variance", "0.8"),
+            COMPONENTS,
+            REACT,
+            FUSE,
+            SEED,
+        ],
+        source: LEARNED,
+        parity: "gradients against differences; no reference for γ exists",
+        is_step: false,
+    },
+    MethodInfo {
+        name: "dkgp-nys",
+        summary: "kpca-nys with a γ learned by a sparse variational Gaussian-process classifier",
+        needs: "features and labels; logits or head for low-energy and high-energy sampling",
+        parameters: &[
+            parameter("--gamma", "1: where the search starts"),
+            parameter("--inducing", "256"),
+            parameter("--steps", "600 at most"),
+            parameter("--landmarks", "1024"),
+            parameter("--sampling", "low-energy"),
+            parameter("--landmark-rows", "none"),
+            parameter("--residual", "plain"),
+            parameter("--rank-floor", "1e-12"),
+            parameter("--rank-rule", "drop"),
+            EXPLAINED,
+            COMPONENTS,
+            REACT,
+            FUSE,
+            SEED,
+        ],
+        source: LEARNED,
+        parity: "gradients against differences; no reference for γ exists",
         is_step: false,
     },
 ];

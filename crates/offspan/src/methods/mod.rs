@@ -8,6 +8,7 @@ mod gradnorm;
 mod gradorth;
 mod knn;
 mod kpca;
+mod learned;
 mod logit;
 mod low_dim;
 mod mahalanobis;
@@ -25,6 +26,7 @@ mod vim;
 
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, Parameter};
+pub use learned::DkgpKpcaParams;
 pub use logit::LogitScore;
 pub use model::Found;
 pub(crate) use model::{Model, ModelSummary, Stored};

@@ -61,6 +61,7 @@ pub(crate) enum ModelSummary {
     Kpca(KpcaSummary),
     KpcaEnsemble(EnsembleSummary),
     Baseline { found: Found },
+    LearnedKpca { found: Found, kpca: KpcaSummary },
     Rectified { steps: Vec<StepSummary>, score: Box<ModelSummary> },
 }
 

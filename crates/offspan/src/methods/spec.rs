@@ -11,6 +11,7 @@ use super::dml::Dml;
 use super::gradnorm::GradNorm;
 use super::gradorth::GradOrth;
 use super::knn::Knn;
+use super::learned::{DkgpKpcaParams, LearnedKpca, Reconstruction};
 use super::logit::{LogitModel, LogitScore};
 use super::low_dim::LowDim;
 use super::mahalanobis::Mahalanobis;
@@ -25,6 +26,7 @@ use super::trained::{OnSupcon, SUPCON, Trained, TrainedScore, dataset_on};
 use super::vim::Vim;
 use crate::io::TensorFile;
 use crate::kpca::{self, Ensemble, EnsembleParams, KpcaModel, KpcaParams, MapParams};
+use crate::learn::{AutoencoderParams, RffOptParams};
 use crate::logits::{LogitSource, Need};
 use crate::rectify::{Rectification, Rectifier};
 use crate::statistics::{Needs, Statistics};
@@ -123,6 +125,12 @@ pub enum MethodSpec {
         /// `Knn` or `Ssd`.
         score: Box<MethodSpec>,
     },
+    /// Reconstruction by a shallow autoencoder.
+    Autoencoder(AutoencoderParams),
+    /// Kernel PCA on random features chosen by the labels.
+    RffOpt(RffOptParams),
+    /// Kernel PCA with a γ learned by a Gaussian-process classifier.
+    Dkgp(DkgpKpcaParams),
     /// A method on rectified rows.
     Rectified {
         /// The steps in the order in which they act.
@@ -169,6 +177,9 @@ impl MethodSpec {
             MethodSpec::Csi => "csi",
             MethodSpec::Supcon { score } if matches!(**score, MethodSpec::Ssd) => "ssd-plus",
             MethodSpec::Supcon { .. } => "knn-plus",
+            MethodSpec::Autoencoder(_) => "autoencoder",
+            MethodSpec::RffOpt(_) => "rff-opt",
+            MethodSpec::Dkgp(params) => params.name(),
             MethodSpec::Rectified { steps, score, .. } => {
                 let mut names: Vec<Cow<'_, str>> = Vec::new();
                 if **score != Self::ENERGY {
@@ -203,10 +214,12 @@ impl MethodSpec {
     /// Whether a fit or a score reads logits, so that rectified rows need the last layer.
     fn uses_logits(&self) -> bool {
         match self {
-            MethodSpec::Kpca(params) => params.fusion.is_some() || params.needs_energy_to_fit(),
-            MethodSpec::KpcaEnsemble(EnsembleParams { rff, nystrom }) => {
-                [rff, nystrom].iter().any(|p| p.fusion.is_some() || p.needs_energy_to_fit())
+            MethodSpec::Kpca(params) => params.uses_energy(),
+            MethodSpec::KpcaEnsemble(params) => {
+                params.rff.uses_energy() || params.nystrom.uses_energy()
             }
+            MethodSpec::RffOpt(params) => params.kpca.uses_energy(),
+            MethodSpec::Dkgp(params) => params.kpca.uses_energy(),
             MethodSpec::Logit(_)
             | MethodSpec::GradNorm
             | MethodSpec::NnGuide { .. }
@@ -263,6 +276,9 @@ impl MethodSpec {
             }
             MethodSpec::RegPca { components } => check_count(*components)?,
             MethodSpec::LowDim { ridge } => LowDim::check(*ridge)?,
+            MethodSpec::Autoencoder(params) => drop(params.clone().check()?),
+            MethodSpec::RffOpt(params) => return Ok(MethodSpec::RffOpt(params.clone().check()?)),
+            MethodSpec::Dkgp(params) => return Ok(MethodSpec::Dkgp(params.clone().check()?)),
             MethodSpec::Supcon { score } => {
                 if !matches!(**score, MethodSpec::Knn { .. } | MethodSpec::Ssd) {
                     return Err(Error::parameter("supcon", "knn or ssd", score.method()));
@@ -323,6 +339,11 @@ impl MethodSpec {
             MethodSpec::KpcaEnsemble(params) => {
                 kpca::check_inputs(&params.rff, training)?;
                 return kpca::check_inputs(&params.nystrom, training);
+            }
+            MethodSpec::RffOpt(RffOptParams { kpca: params, .. })
+            | MethodSpec::Dkgp(DkgpKpcaParams { kpca: params, .. }) => {
+                training.labels(&name)?;
+                return kpca::check_inputs(params, training);
             }
             MethodSpec::LowDim { .. } => drop(training.labels(&name)?),
             MethodSpec::RankFeat { rank_weight } => {
@@ -394,6 +415,9 @@ impl MethodSpec {
             }
             MethodSpec::Trained(score) => baseline(Arc::new(Trained::fit(*score, training)?)),
             MethodSpec::Csi => baseline(Arc::new(Csi::fit(training)?)),
+            MethodSpec::Autoencoder(params) => share(Reconstruction::fit(params, training)?),
+            MethodSpec::RffOpt(params) => share(LearnedKpca::fit_rff_opt(params, training)?),
+            MethodSpec::Dkgp(params) => share(LearnedKpca::fit_dkgp(params, training)?),
             MethodSpec::Supcon { score } => {
                 let name = self.static_name();
                 let data = dataset_on(name, SUPCON, training.data)?;
@@ -459,6 +483,14 @@ impl MethodSpec {
                 let score = score.read(file, &format!("{prefix}{SCORE}"), summary, width)?;
                 Arc::new(Rectified { rectifier, score })
             }
+            (MethodSpec::RffOpt(params), ModelSummary::LearnedKpca { found, kpca }) => {
+                let stored = Stored { file, prefix, found, width };
+                Arc::new(LearnedKpca::read(params.kpca.clone(), kpca, stored)?)
+            }
+            (MethodSpec::Dkgp(params), ModelSummary::LearnedKpca { found, kpca }) => {
+                let stored = Stored { file, prefix, found, width };
+                Arc::new(LearnedKpca::read_dkgp(params, kpca, stored)?)
+            }
             (spec, ModelSummary::Baseline { found }) => {
                 spec.read_baseline(Stored { file, prefix, found, width })?.ok_or_else(other)?
             }
@@ -495,9 +527,12 @@ impl MethodSpec {
                 };
                 Arc::new(OnSupcon { name: self.static_name(), score, width })
             }
-            MethodSpec::Kpca(_) | MethodSpec::KpcaEnsemble(_) | MethodSpec::Rectified { .. } => {
-                return Ok(None);
-            }
+            MethodSpec::Autoencoder(_) => Arc::new(Reconstruction::read(stored)?),
+            MethodSpec::Kpca(_)
+            | MethodSpec::KpcaEnsemble(_)
+            | MethodSpec::RffOpt(_)
+            | MethodSpec::Dkgp(_)
+            | MethodSpec::Rectified { .. } => return Ok(None),
         }))
     }
 }

@@ -10,9 +10,10 @@ use ndarray::{Array1, Array2, ArrayView2};
 use offspan::io::{Dataset, Head, Labels, LastBlock, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
-    BankSize, Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, FourierParts,
-    Fusion, Kernel, KpcaParams, LogitScore, MapParams, MethodSpec, Precision, Rectification,
-    Residual, Result, Sampling, Silent,
+    AutoencoderParams, BankSize, Clip, Components, Detector, DkgpKpcaParams, DkgpParams,
+    EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams, LogitScore,
+    MapParams, MethodSpec, Precision, Rectification, Residual, Result, RffOptParams, Sampling,
+    Silent,
 };
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -59,12 +60,13 @@ pub(crate) fn logits(features: ArrayView2<'_, f32>) -> Array2<f32> {
 }
 
 /// Frequencies and phases to give to a Fourier map.
-pub(crate) fn fourier_parts(features: usize, width: usize) -> FourierParts {
+pub(crate) fn fourier_parts(features: usize, width: usize) -> Box<FourierParts> {
     let mut noise = Noise(5);
-    FourierParts {
+    Box::new(FourierParts {
         frequencies: Array2::from_shape_simple_fn((features, width), || 4.0 * noise.next() - 2.0),
         phases: Array1::from_shape_simple_fn(features, || std::f64::consts::TAU * noise.next()),
-    }
+        amplitudes: None,
+    })
 }
 
 /// All rows go into the fit, and there is no threshold.
@@ -142,6 +144,51 @@ pub(crate) fn exact(kernel: Kernel, form: ExactForm) -> KpcaParams {
 /// Every method in every form that reads or writes something of its own, by name. Features have to
 /// be [`WIDTH`] wide, and there have to be at least 40 rows.
 pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
+    let mut all = core_methods();
+    let half = BankSize::Share(0.5);
+    let tnn = MethodSpec::Tnn { neighbours: 6, tangents: 2, bank: half, seed: 1 };
+    all.push(("tnn".to_owned(), tnn));
+    all.push(("nnguide".to_owned(), MethodSpec::NnGuide { neighbours: 3, bank: half, seed: 1 }));
+    all.push(("knn-plus".to_owned(), MethodSpec::Supcon { score: Box::new(knn(3)) }));
+    for name in NAMED {
+        all.push((name.to_owned(), MethodSpec::named(name).unwrap()));
+    }
+    let rff = |draw| fourier(Kernel::Gaussian { gamma: 0.9 }, 40, draw);
+    let autoencoder = AutoencoderParams { most_epochs: 3, ..AutoencoderParams::default() };
+    all.push(("autoencoder".to_owned(), MethodSpec::Autoencoder(autoencoder)));
+    let rff_opt = RffOptParams { kpca: rff(Draw::Iid), rho: 1.0 };
+    all.push(("rff-opt".to_owned(), MethodSpec::RffOpt(rff_opt)));
+    for kpca in [rff(Draw::Structured), low_energy()] {
+        let search = DkgpParams { inducing: 16, most_steps: 25, ..DkgpParams::default() };
+        let name = format!("dkgp {}", kpca.method());
+        all.push((name, MethodSpec::Dkgp(DkgpKpcaParams { search, kpca })));
+    }
+    let steps = vec![Rectification::named("scale").unwrap()];
+    let score = Box::new(MethodSpec::Kpca(low_energy()));
+    let after_scale = MethodSpec::Rectified { steps, score, raw_fit: false };
+    all.push(("nys after scale".to_owned(), after_scale));
+    let MethodSpec::Rectified { steps, score, .. } = MethodSpec::named("reg-pca+react").unwrap()
+    else {
+        unreachable!("a combination")
+    };
+    let raw_fit = MethodSpec::Rectified { steps, score, raw_fit: true };
+    all.push(("reg-pca+react fitted raw".to_owned(), raw_fit));
+    all
+}
+
+/// Nyström with landmarks of low energy.
+fn low_energy() -> KpcaParams {
+    let map = MapParams::Nystrom {
+        landmarks: 20,
+        sampling: Sampling::LowEnergy,
+        floor: EigenFloor::default(),
+    };
+    KpcaParams { map, ..nystrom(Kernel::Gaussian { gamma: 0.9 }, 20, Residual::Plain) }
+}
+
+/// Kernel PCA in every form, its ensemble, the energy and the nearest neighbours: methods that need
+/// features and logits only.
+pub(crate) fn core_methods() -> Vec<(String, MethodSpec)> {
     let gaussian = Kernel::Gaussian { gamma: 0.9 };
     let mut kpca = vec![
         ("pca".to_owned(), pca()),
@@ -174,12 +221,7 @@ pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
             kpca.push((format!("exact {} {form:?}", kernel.name()), exact(kernel, form)));
         }
     }
-    let low = MapParams::Nystrom {
-        landmarks: 20,
-        sampling: Sampling::LowEnergy,
-        floor: EigenFloor::default(),
-    };
-    let low = KpcaParams { map: low, ..nystrom(gaussian, 20, Residual::Plain) };
+    let low = low_energy();
     kpca.push(("nys low-energy".to_owned(), low.clone()));
     for fusion in [Fusion::EnergyProduct, Fusion::EnergyRatio] {
         kpca.push((format!("nys {fusion:?}"), KpcaParams { fusion: Some(fusion), ..low.clone() }));
@@ -201,25 +243,6 @@ pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
     all.push(("ensemble".to_owned(), ensemble()));
     all.push(("energy".to_owned(), energy(1.5)));
     all.push(("knn".to_owned(), knn(3)));
-    let half = BankSize::Share(0.5);
-    all.push((
-        "tnn".to_owned(),
-        MethodSpec::Tnn { neighbours: 6, tangents: 2, bank: half, seed: 1 },
-    ));
-    all.push(("nnguide".to_owned(), MethodSpec::NnGuide { neighbours: 3, bank: half, seed: 1 }));
-    all.push(("knn-plus".to_owned(), MethodSpec::Supcon { score: Box::new(knn(3)) }));
-    for name in NAMED {
-        all.push((name.to_owned(), MethodSpec::named(name).unwrap()));
-    }
-    let steps = vec![Rectification::named("vra").unwrap()];
-    let score = Box::new(MethodSpec::Kpca(low));
-    all.push(("nys after vra".to_owned(), MethodSpec::Rectified { steps, score, raw_fit: false }));
-    let MethodSpec::Rectified { steps, score, .. } = MethodSpec::named("reg-pca+react").unwrap()
-    else {
-        unreachable!("a combination")
-    };
-    let raw_fit = MethodSpec::Rectified { steps, score, raw_fit: true };
-    all.push(("reg-pca+react fitted raw".to_owned(), raw_fit));
     all
 }
 

@@ -11,8 +11,8 @@ use offspan::{
 };
 
 use crate::common::{
-    WIDTH, energy, every_method, exact, features, fit, fit_with, fourier, fourier_parts, head, knn,
-    logits, nystrom, pca, scores, whole_fit,
+    WIDTH, core_methods, energy, every_method, exact, features, fit, fit_with, fourier,
+    fourier_parts, head, knn, logits, nystrom, pca, scores, whole_fit,
 };
 use crate::{Case, GAUSSIAN, Told, check, fit_spec, matches, told};
 
@@ -260,7 +260,7 @@ fn data_and_inputs() {
                 let data = Dataset::new("train", rows.view());
                 fit_spec(&energy(1.0), &data, None)
             },
-            "the energy score on train needs logits: …--logits FILE…",
+            "energy on train needs logits: …--logits FILE…",
         ),
         (
             "everything held out",
@@ -354,7 +354,7 @@ fn data_and_inputs() {
 #[test]
 fn rows_that_are_all_the_same_span_nothing_whatever_the_method() {
     let rows = Array2::from_shape_fn((60, WIDTH), |(_, j)| 0.3 + j as f32);
-    for (name, spec) in every_method() {
+    for (name, spec) in core_methods() {
         // Proposition 2 does not centre, and neighbours and energies need no variance.
         if name.contains("Proposition2") || name == "knn" || name == "energy" {
             continue;
@@ -402,7 +402,7 @@ fn a_row_without_direction_scores_minus_infinity_and_is_no_error() {
     let train = features(60, WIDTH, 1);
     let mut rows = features(5, WIDTH, 2);
     rows.row_mut(3).fill(0.0);
-    for (name, spec) in every_method() {
+    for (name, spec) in core_methods() {
         if name == "energy" || name.contains("without cosine") {
             continue;
         }
