@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args::EvalArgs;
-use crate::output::{Failure, Table, complain, json_text, percent, print};
+use crate::output::{Failure, Table, complain, json_text, percent, print, print_json};
 use crate::progress::Progress;
 use crate::spec::{Asked, specs};
 
@@ -35,6 +35,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         seed: args.method_args.seed,
         ..EvalOptions::default()
     };
+    options.check().map_err(offspan::Error::from)?;
     let detectors: Vec<(String, Detector)> = args
         .detector
         .iter()
@@ -51,23 +52,21 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         let result = evaluate_detector(detector, name, None, &sets, &options, &progress)?;
         evaluations.results.push(result);
     }
-    let failed = evaluations.without.iter().any(|left_out| left_out.named);
+    let failed: Vec<&LeftOut> = evaluations.without.iter().filter(|left| left.named).collect();
+    failed.iter().for_each(|left_out| complain(&left_out.to_string()));
+    if evaluations.results.is_empty() && !failed.is_empty() {
+        return Ok(ExitCode::from(2));
+    }
     let document = document(&pack.name, &evaluations, &options);
-    if let Some(path) = &args.json {
-        let text = json_text(&document)? + "\n";
-        if to_stdout {
-            print(&text)?;
-        } else {
-            write_text(path, &text)?;
-        }
+    match &args.json {
+        Some(_) if to_stdout => print_json(&document)?,
+        Some(path) => write_text(path, &(json_text(&document)? + "\n"))?,
+        None => {}
     }
     if !to_stdout {
         print(&table(&evaluations, &options))?;
     }
-    for left_out in evaluations.without.iter().filter(|left_out| left_out.named) {
-        complain(&left_out.to_string());
-    }
-    Ok(if failed { ExitCode::from(2) } else { ExitCode::SUCCESS })
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 /// Results, and the methods that gave none.
@@ -89,7 +88,11 @@ struct LeftOut {
 
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.method, self.reason)
+        // Reasons of the library often begin with the method.
+        match self.reason.starts_with(&self.method) {
+            true => f.write_str(&self.reason),
+            false => write!(f, "{}: {}", self.method, self.reason),
+        }
     }
 }
 

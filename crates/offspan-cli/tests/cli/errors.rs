@@ -38,7 +38,7 @@ fn bad_parameters_are_refused_in_words() {
     check_refusals(
         &place,
         &[
-            ("fit PACK --method foo -o out", "unknown method `foo`; expected one of pca,"),
+            ("fit PACK --method foo -o out", "unknown method `foo`; expected all, one of pca,"),
             ("eval PACK --method pca,foo", "unknown method `foo`"),
             ("fit PACK --method pca --gamma 1 -o out", "--gamma has no meaning for pca"),
             ("fit PACK --method knn --landmarks 5 -o out", "--landmarks has no meaning for knn"),

@@ -51,6 +51,120 @@ fn each_pca_and_baseline_flag_reaches_the_method() {
 }
 
 #[test]
+fn each_flag_of_a_baseline_or_a_step_reaches_it() {
+    let place = Place::new();
+    place.small_pack("small", 1000, 300);
+    check_variants(
+        &place,
+        &[
+            ("odin", r#""temperature":1000.0"#),
+            ("odin --temperature 5", r#""temperature":5.0"#),
+            ("knn --bank 0.2", r#""bank":{"share":0.2}"#),
+            ("knn --bank 0.2 --seed 4", r#""seed":4"#),
+            ("tnn", r#""tangents":5"#),
+            ("tnn -k 20 --tangents 3 --bank 0.5", r#""tangents":3"#),
+            ("nnguide -k 3", r#""bank":"one-percent""#),
+            ("nnguide --bank 0.5", r#""share":0.5"#),
+            ("vim", r#""head_floor":1.1920928955078125e-7"#),
+            ("vim --components 9", r#""components":9"#),
+            ("vim --head-floor 0.01", r#""head_floor":0.01"#),
+            ("dml", r#""norm_weight":0.002"#),
+            ("dml --norm-weight 0.5", r#""norm_weight":0.5"#),
+            ("gradorth", r#""explained_variance":0.97"#),
+            ("gradorth --explained-variance 0.6", r#""explained_variance":0.6"#),
+            ("reg-pca", r#""components":null"#),
+            ("reg-pca --components 4", r#""components":4"#),
+            ("low-dim", r#""ridge":0.01"#),
+            ("low-dim --ridge 1", r#""ridge":1.0"#),
+            ("react", r#""percentile":90.0"#),
+            ("react --react 0.7", r#""value":0.7"#),
+            ("bats --deviations 1.05", r#""deviations":1.05"#),
+            ("vra", r#""quantiles":[0.6,0.9]"#),
+            ("vra --vra 0.5,1", r#""values":[0.5,1.0]"#),
+            ("ash-b --prune 40", r#""prune":40.0"#),
+            ("ash-p --prune 70", r#""prune":70.0"#),
+            ("ash-s", r#""prune":90.0"#),
+            ("scale", r#""prune":85.0"#),
+            ("dice", r#""sparsity":90.0"#),
+            ("dice --sparsity 70", r#""sparsity":70.0"#),
+            ("dice+react", r#""sparsity":10.0"#),
+            ("line", r#""activations":90.0"#),
+            ("line --line 10,20 --line-clip 0.8", r#""weights":20.0"#),
+            ("ddcs", r#""balance":0.8"#),
+            ("ddcs --shape 30,80 --balance 0.3 --channels 0.5", r#""channels":0.5"#),
+            ("reg-pca+react", r#""raw_fit":false"#),
+            ("reg-pca+react --raw-fit", r#""raw_fit":true"#),
+            ("knn+react -k 4 --react p80", r#""percentile":80.0"#),
+            ("pca+vra --components 6", r#"{"fixed":6}"#),
+            ("kpca-nys+react --landmarks 64", r#""fusion":"energy-ratio""#),
+            ("kpca-rff+react --features 64 --react p70", r#""percentile":70.0"#),
+            ("autoencoder --epochs 1", r#""most_epochs":1"#),
+            ("autoencoder --epochs 1 --hidden 20 --code 3", r#""code":3"#),
+            ("rff-opt --features 128", r#""rho":2.0"#),
+            ("rff-opt --features 128 --rho 6", r#""rho":6.0"#),
+            ("dkgp-rff --features 64 --inducing 20 --steps 20", r#""most_steps":20"#),
+            ("dkgp-nys --landmarks 64 --inducing 21 --steps 20 --gamma 3", r#""start_gamma":3.0"#),
+        ],
+    );
+}
+
+#[test]
+fn all_runs_what_the_pack_allows_and_tells_why_not_the_rest() {
+    let place = Place::new();
+    place.small_pack("small", 600, 200);
+    let flags = "--landmarks 64 --features 64 --epochs 1 --inducing 16 --steps 20";
+    let ran = place.run(&format!("eval small --method all {flags} --json all.json"));
+    let table = ran.fine();
+    let document: Value = serde_json::from_slice(&place.read("all.json")).unwrap();
+    let names = |key: &str| -> Vec<String> {
+        let list = document[key].as_array().unwrap().iter();
+        list.map(|entry| entry["method"].as_str().unwrap().to_owned()).collect()
+    };
+    let (results, without) = (names("results"), names("without"));
+    let mut all: Vec<&str> = results.iter().chain(&without).map(String::as_str).collect();
+    all.sort_unstable();
+    let mut expected: Vec<&str> = offspan::CATALOGUE.iter().map(|method| method.name).collect();
+    expected.sort_unstable();
+    assert_eq!(all, expected);
+    let special = [
+        "rank-feat",
+        "rank-feat+rank-weight",
+        "knn-plus",
+        "ssd-plus",
+        "mcf",
+        "mnc",
+        "dml-plus",
+        "godin",
+        "csi",
+    ];
+    assert_eq!(without, special, "{table}");
+    let rates: Vec<f64> = results
+        .iter()
+        .map(|name| {
+            let list = document["results"].as_array().unwrap();
+            let result = list.iter().find(|result| result["method"] == **name).unwrap();
+            result["average"]["fpr95"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(rates.iter().all(|rate| (0.0..=1.0).contains(rate)));
+    assert!(table.contains("not run:") && table.contains("rank-feat on train needs maps"));
+}
+
+#[test]
+fn a_method_that_fails_does_not_take_the_others_down() {
+    let place = Place::new();
+    place.small_pack("small", 600, 200);
+    let ran = place.run("eval small --method msp,knn,csi,energy --neighbours 100000 --json out");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stdout.contains("msp") && ran.stdout.contains("energy"), "{ran:?}");
+    assert!(ran.stderr.contains("knn: neighbours: expected from 1 to 600"), "{ran:?}");
+    assert!(ran.stderr.contains("csi on train needs csi_features"), "{ran:?}");
+    let document: Value = serde_json::from_slice(&place.read("out")).unwrap();
+    assert_eq!(document["results"].as_array().unwrap().len(), 2);
+    assert_eq!(document["without"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn each_random_feature_flag_reaches_the_method() {
     let place = Place::new();
     place.small_pack("small", 1000, 300);

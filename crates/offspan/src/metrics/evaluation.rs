@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{MetricError, check_tpr};
+use super::error::{MetricError, check_level, check_tpr};
 use super::interval::Intervals;
 use super::interval_method::IntervalMethod;
 use super::levels::{Levels, count};
@@ -47,6 +47,17 @@ pub struct Evaluation {
     /// Confidence intervals, if [`EvalOptions::interval`] asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
+}
+
+impl EvalOptions {
+    /// Checks the options before there are scores.
+    ///
+    /// # Errors
+    /// `tpr` or `level` is out of its range.
+    pub fn check(&self) -> Result<(), MetricError> {
+        check_tpr(self.tpr)?;
+        check_level(self.level)
+    }
 }
 
 /// Every metric of this module from one merged sort of the scores.
