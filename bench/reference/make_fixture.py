@@ -1,8 +1,11 @@
 """Write a small synthetic pack and its float64 golden scores.
 
     python make_fixture.py OUT_DIR
+    python make_fixture.py --baselines OUT_DIR
 
-The pack has the usual layout (train, test, ood/near, ood/far, head) plus rff.safetensors (omega, u: Gaussian kernel, gamma 2).
+The first is for kernel PCA, the second for the other methods (see "The pack of the baselines" below).
+
+The pack of kernel PCA has the usual layout (train, test, ood/near, ood/far, head) and rff.safetensors (omega, u: Gaussian, gamma 2).
 Golden scores are in golden.safetensors, one vector per ``<case>/<set>``; golden.json lists the cases. Five training rows occur twice, so
 that landmark kernels are singular and energies tie; ties lie away from every landmark cut, and among equals the earlier row comes first.
 
@@ -24,7 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+import baselines_f64 as baselines
 import kpca_f64 as ref
+from baselines_f64 import Tensors
 from kpca_f64 import Array, Setting
 
 SEED = 20240229
@@ -320,7 +325,7 @@ def f32(x: Array) -> F32:
     return np.ascontiguousarray(narrow)
 
 
-def write(out: Path, pack: Pack, cases: list[dict[str, Any]], golden: dict[str, Array]) -> int:
+def write(out: Path, pack: Pack, cases: list[dict[str, Any]], golden: dict[str, Array]) -> None:
     (out / "ood").mkdir(parents=True, exist_ok=True)
     for name, split in pack.splits.items():
         tensors: dict[str, Any] = {"features": f32(split.features), "logits": f32(ref.required(split.logits, "logits"))}
@@ -329,18 +334,209 @@ def write(out: Path, pack: Pack, cases: list[dict[str, Any]], golden: dict[str, 
         ((out / "ood" if name in ("near", "far") else out) / f"{name}.safetensors").write_bytes(save(tensors))
     (out / "head.safetensors").write_bytes(save({"weight": f32(pack.head.weight), "bias": f32(pack.head.bias)}))
     (out / "rff.safetensors").write_bytes(save({"omega": f32(pack.rff.omega), "u": f32(pack.rff.u)}))
+    write_golden(out, {"schema": "offspan.fixture/1", "conventions": CONVENTIONS, "duplicates": pack.twins}, cases, golden)
+
+
+def write_golden(out: Path, document: dict[str, Any], cases: list[dict[str, Any]], golden: dict[str, Array]) -> None:
     (out / "golden.safetensors").write_bytes(save(golden))
-    document = {"schema": "offspan.fixture/1", "conventions": CONVENTIONS, "duplicates": pack.twins}
     head = json.dumps(document, indent=1)[:-2]
     lines = ",\n".join(json.dumps(case) for case in cases)
     (out / "golden.json").write_text(f'{head},\n "cases": [\n{lines}\n]}}\n')
-    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+
+
+def finish(out: Path, cases: int, limit: int) -> int:
+    """Exit status 0, unless the folder has become too large."""
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    assert size < limit, size
+    print(f"{cases} cases, {size / 1000:.0f} kB")
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------------------------------
+# The pack of the baselines
+#
+# A network's last block: maps = relu(scale (W x) + shift + shortcut), features = their mean over positions, logits = the head's. One
+# channel is dead in training and test, so that covariances are singular, and alive in some OoD rows. The head's rows sum to zero over the
+# classes, so that its last singular value is rounding noise. What specially trained networks would give is drawn independently.
+
+B_CLASSES, B_DIMS, B_INPUTS, B_SIDE, B_DEAD, B_VIEWS = 4, 20, 21, 2, 7, 3
+B_ROWS = {"train": 120, "test": 30, "near": 30}
+B_SIZE_LIMIT, B_SENSITIVITY, B_EDGE = 300_000, 1e-6, 1e-5
+
+
+def narrow(x: Array) -> Array:
+    """The nearest float32 values."""
+    return x.astype(np.float32).astype(np.float64)
+
+
+def make_baseline_pack(seed: int) -> tuple[dict[str, Tensors], Tensors]:
+    """The sets and the head."""
+    rng = np.random.default_rng(seed)
+    normal = rng.standard_normal
+    centres = 1.3 * np.maximum(normal((B_CLASSES, B_DIMS)), 0.0) + 0.3
+    weight = 0.7 * centres + 0.1 * normal(centres.shape)
+    bias = -0.35 * np.sum(np.square(centres + 0.15), axis=1) + 0.2 * normal(B_CLASSES)
+    head = {
+        "weight": narrow(weight - weight.mean(axis=0)),
+        "bias": narrow(bias - bias.mean()),
+        "block.weight": narrow(0.15 * normal((B_DIMS, B_INPUTS)) + 0.02),
+        "block.scale": narrow(0.5 + rng.random(B_DIMS)),
+        "block.shift": narrow(0.1 * normal(B_DIMS)),
+    }
+    focal, godin = 0.7 * np.eye(B_CLASSES), 4.0 * np.eye(B_CLASSES)
+    centred, supcon, views = 2.0 * normal((B_CLASSES, 6)), normal((B_CLASSES, 8)), normal((B_CLASSES, B_VIEWS, 5))
+
+    sets = {}
+    for name, n in B_ROWS.items():
+        inside = name != "near"
+        labels = rng.permutation(np.arange(n) % B_CLASSES)
+        # OoD rows lie between two classes, and everything about them is weaker.
+        place = np.eye(B_CLASSES)[labels] if inside else 0.35 * (np.eye(B_CLASSES)[labels] + np.eye(B_CLASSES)[rng.permutation(labels)])
+        block_input = narrow(np.maximum(normal((n, B_INPUTS, B_SIDE, B_SIDE)), 0.0))
+        gain = np.exp(0.2 * normal((n, 1)))
+        shortcut = (place @ centres * gain)[:, :, None, None] + 0.35 * normal((n, B_DIMS, B_SIDE, B_SIDE))
+        dead = np.ones(n, dtype=bool) if inside else np.arange(n) % 3 > 0
+        shortcut[dead, B_DEAD] -= 20.0
+        shortcut = narrow(shortcut)
+        product = np.einsum("mk,nkhw->nmhw", head["block.weight"], block_input)
+        maps = product * head["block.scale"][:, None, None] + head["block.shift"][:, None, None] + shortcut
+        maps = narrow(np.maximum(maps, 0.0))
+        features = narrow(maps.mean(axis=(2, 3)))
+        sets[name] = {
+            "features": features,
+            "logits": narrow(features @ head["weight"].T + head["bias"]),
+            "labels": labels.astype(np.int64),
+            "maps": maps,
+            "block_input": block_input,
+            "block_shortcut": shortcut,
+            "focal_cosines": narrow(np.tanh(place @ focal + 0.15 * normal((n, B_CLASSES)))),
+            "centre_features": narrow(place @ centred + 0.5 * normal((n, 6))),
+            "godin_h": narrow(place @ godin + normal((n, B_CLASSES))),
+            "supcon": narrow(place @ supcon + 0.4 * normal((n, 8))),
+            "csi_features": narrow(np.einsum("nc,cvd->nvd", place, views) + 0.4 * normal((n, B_VIEWS, 5))),
+            "csi_shift_logits": narrow(3.0 * place.sum(axis=1, keepdims=True) + normal((n, B_VIEWS))),
+        }
+    return sets, head
+
+
+def check_baseline_pack(sets: dict[str, Tensors], head: Tensors) -> None:
+    for name, rows in sets.items():
+        z = rows["features"]
+        assert z.shape == (B_ROWS[name], B_DIMS) and np.all(z >= 0.0), name
+        assert np.any(z[:, B_DEAD]) == (name == "near"), name
+        if name != "near":
+            accuracy = np.mean(rows["logits"].argmax(axis=1) == rows["labels"])
+            assert accuracy > 0.8 and (accuracy < 1.0 or name != "train"), (name, accuracy)
+    singular = np.linalg.svd(head["weight"], compute_uv=False)
+    assert singular[-1] < 1e-7 * singular[0] and singular[-2] > 0.1 * singular[0], singular
+
+
+# (name, method, parameters): parameters that are not the defaults wherever a method has some.
+BASELINES: list[tuple[str, str, dict[str, float]]] = [
+    ("msp", "msp", {}),
+    ("maxlogit", "max-logit", {}),
+    ("energy", "energy", {"T": 1.5}),
+    ("odin_eps0", "odin", {"T": 10.0}),
+    ("gradnorm", "gradnorm", {}),
+    ("mahalanobis", "mahalanobis", {}),
+    ("mahalanobis_pp", "mahalanobis-pp", {}),
+    ("ssd", "ssd", {}),
+    ("knn", "knn", {"k": 6}),
+    ("tnn", "tnn", {"k": 8, "d": 3}),
+    ("nnguide", "nnguide", {"k": 7}),
+    ("she", "she", {}),
+    ("vim", "vim", {"D": 9}),
+    ("dml", "dml", {"lam": 0.05}),
+    ("gradorth", "gradorth", {"r": 0.95}),
+    ("regpca", "reg-pca", {"q": 6}),
+    ("lowdim_probe", "low-dim", {"lam": 0.02}),
+    ("react", "react", {"pct": 80}),
+    ("bats", "bats", {"lam": 1.25}),
+    ("vra", "vra", {"lo": 0.3, "hi": 0.8}),
+    ("ash_b", "ash-b", {"pct": 60}),
+    # 20 * 62.5 / 100 = 12.5, which Python rounds to 12.
+    ("ash_p", "ash-p", {"pct": 62.5}),
+    ("ash_s", "ash-s", {"pct": 62.5}),
+    ("scale", "scale", {"pct": 70}),
+    ("dice", "dice", {"pct": 70}),
+    ("line", "line", {"pa": 60, "pw": 60, "clip": 1.1}),
+    ("ddcs", "ddcs", {"a": 0.7, "keep": 0.6, "lo": 15, "hi": 85}),
+    ("dice_react", "dice+react", {"pct": 30, "clip_pct": 75}),
+    ("gradnorm_react", "gradnorm+react", {"pct": 85}),
+    ("nnguide_react", "nnguide+react", {"k": 5, "pct": 85}),
+    ("regpca_react", "reg-pca+react", {"q": 5, "pct": 85}),
+    ("regpca_react_rawfit", "reg-pca+react", {"q": 5, "pct": 85}),
+    ("lowdim_react", "low-dim+react", {"lam": 0.05, "pct": 90}),
+    ("rank_feat", "rank-feat", {}),
+    ("rank_feat_weight", "rank-feat+rank-weight", {}),
+    ("knn_plus", "knn-plus", {"k": 4}),
+    ("ssd_plus", "ssd-plus", {}),
+    ("mcf", "mcf", {}),
+    ("mnc", "mnc", {}),
+    ("dml_plus", "dml-plus", {}),
+    ("godin", "godin", {}),
+    ("csi", "csi", {}),
+]
+
+BASELINE_CONVENTIONS = [
+    "Higher score = more in-distribution. Inputs are float32 on disk, widened to float64 before any arithmetic.",
+    "Each method is defined by the function of its name in bench/reference/baselines_f64.py.",
+    "sensitivity: the largest max |change| / max |golden| of a set when every number of it moves by up to half a float32 unit.",
+]
+
+
+def moved_tensors(rows: Tensors, rng: np.random.Generator) -> Tensors:
+    """Every number but labels and zeros moved by up to half a float32 unit in the last place."""
+
+    def moved(x: Array) -> Array:
+        ulp = np.where(x == 0.0, 0.0, np.spacing(np.abs(x).astype(np.float32)).astype(np.float64))
+        return x + ulp * (rng.random(x.shape) - 0.5)
+
+    return {name: x if name == "labels" else moved(x) for name, x in rows.items()}
+
+
+def run_baseline(name: str, params: dict[str, float], sets: dict[str, Tensors], head: Tensors) -> dict[str, Array]:
+    score = baselines.METHODS[name](sets["train"], head, **params)
+    return {s: score(rows) for s, rows in sets.items() if s != "train"}
+
+
+def make_baselines(out: Path) -> int:
+    sets, head = make_baseline_pack(SEED + 2)
+    check_baseline_pack(sets, head)
+    rng = np.random.default_rng(SEED + 3)
+    other = {name: moved_tensors(rows, rng) for name, rows in sets.items()}
+    cases, golden = [], {}
+    for name, method, params in BASELINES:
+        scores = run_baseline(name, params, sets, head)
+        assert all(np.all(np.isfinite(s)) and np.ptp(s) > 1e-3 * np.max(np.abs(s)) for s in scores.values()), name
+        # A discrete choice that hangs by a thread would change the scores by more than this.
+        change = relative_change(scores, run_baseline(name, params, other, head))
+        assert change < B_SENSITIVITY, (name, change)
+        # Every parameter counts.
+        for key, value in params.items():
+            wrong = params | {key: value + 1 if isinstance(value, int) and key in ("k", "d", "q", "D") else 0.8 * value}
+            assert relative_change(scores, run_baseline(name, wrong, sets, head)) > B_EDGE, (name, key)
+        auroc = ref.auroc(scores["test"], scores["near"])
+        print(f"{name:<24}{auroc:>7.3f}   {change:.0e}")
+        cases.append({"name": name, "method": method, "params": params, "auroc": auroc, "sensitivity": float(f"{change:.1e}")})
+        golden |= {f"{name}/{s}": v for s, v in scores.items()}
+
+    for name, rows in sets.items():
+        path = (out / "ood" if name == "near" else out) / f"{name}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(save({key: x if key == "labels" else f32(x) for key, x in rows.items()}))
+    (out / "head.safetensors").write_bytes(save({key: f32(x) for key, x in head.items()}))
+    write_golden(out, {"schema": "offspan.fixture-baselines/1", "conventions": BASELINE_CONVENTIONS}, cases, golden)
+    return finish(out, len(cases), B_SIZE_LIMIT)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out_dir", type=Path)
+    parser.add_argument("--baselines", action="store_true", help="the pack of the methods beside kernel PCA")
     args = parser.parse_args()
+    if args.baselines:
+        return make_baselines(args.out_dir)
 
     pack = make_pack(SEED)
     check_pack(pack)
@@ -357,10 +553,8 @@ def main() -> int:
             f"{name:<34}{fit['q']:>4}{fit['kept'] or '-':>6}{fit['share_at_q']:>9.4f}{fit['eigengap']:>9.1e}{least:>12}"
             f"   {m['near']['auroc']:.3f} / {m['far']['auroc']:.3f}      {' '.join(f'{v:.0e}' for v in case['sensitivity'].values())}"
         )
-    size = write(args.out_dir, pack, cases, golden)
-    assert size < SIZE_LIMIT, size
-    print(f"{len(cases)} cases, {size / 1000:.0f} kB")
-    return 0
+    write(args.out_dir, pack, cases, golden)
+    return finish(args.out_dir, len(cases), SIZE_LIMIT)
 
 
 if __name__ == "__main__":

@@ -299,7 +299,7 @@ pub(crate) struct MethodArgs {
     #[arg(long, value_name = "N")]
     pub(crate) epochs: Option<usize>,
 
-    /// rff-opt: how far the features' weights may go from uniform [default: 2]
+    /// rff-opt: how far the features' weights may go from uniform [default: 1]
     #[arg(long, value_name = "R")]
     pub(crate) rho: Option<f64>,
 

@@ -194,7 +194,14 @@ fn spec(name: &str, args: &MethodArgs) -> Result<MethodSpec, Failure> {
             }))
         }
         "rff-opt" => {
-            let params = RffOptParams { kpca: rff(args)?, rho: args.rho.unwrap_or(2.0) };
+            // Weights concentrate the variance on fewer directions, so more of it has to be kept.
+            let ratio = args.explained_variance.or(args.components.is_none().then_some(0.95));
+            let args = MethodArgs {
+                features: args.features.or(Some(4096)),
+                explained_variance: ratio,
+                ..args.clone()
+            };
+            let params = RffOptParams { kpca: rff(&args)?, rho: args.rho.unwrap_or(1.0) };
             Ok(MethodSpec::RffOpt(params))
         }
         "dkgp-rff" => dkgp(rff(args)?, args),

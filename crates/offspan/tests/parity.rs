@@ -1,8 +1,9 @@
-//! Scores against float64 golden scores: the committed fixture always, and the larger oracle folder
+//! Scores against float64 golden scores: the committed fixtures always, and the larger oracle folder
 //! `../shared/oracle` beside the project (or `$OFFSPAN_ORACLE`) when it is there.
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2};
@@ -11,7 +12,7 @@ use offspan::map::{Draw, EigenFloor};
 use offspan::{
     BankSize, Clip, Components, Detector, ExactForm, FitOptions, FourierParts, Fusion, Kernel,
     KpcaParams, LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Sampling,
-    Silent, VraBounds,
+    Silent, TrainedScore, VraBounds,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -82,6 +83,7 @@ impl Golden {
             let got = detector.score_dataset(set, &Silent).unwrap();
             let expected = self.expected(&case.name, &set.name);
             assert_eq!(got.len(), expected.len());
+            assert!(got.iter().all(|x| x.is_finite()), "{} on {}", case.name, set.name);
             let scale = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));
             let difference =
                 got.iter().zip(&expected).fold(0.0f64, |m, (a, b)| m.max((a - b).abs())) / scale;
@@ -263,72 +265,92 @@ fn oracle_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
     cases
 }
 
+/// What a golden's name and parameters stand for, if it is a baseline.
+fn baseline(name: &str, params: &Value) -> Option<MethodSpec> {
+    let number = |key: &str| params[key].as_f64().unwrap();
+    let count = |key: &str| params[key].as_u64().unwrap() as usize;
+    let react = |key: &str| Rectification::React { at: Clip::Percentile(number(key)) };
+    let rectified = MethodSpec::rectified;
+    let (bank, seed) = (BankSize::Share(1.0), 0);
+    let reg_pca = || MethodSpec::RegPca { components: Some(count("q")) };
+    let low_dim = || MethodSpec::LowDim { ridge: number("lam") };
+    let knn = || MethodSpec::Knn { neighbours: count("k"), bank, seed };
+    let nnguide = || MethodSpec::NnGuide { neighbours: count("k"), bank, seed };
+    let supcon = |score| MethodSpec::Supcon { score: Box::new(score) };
+    let after_react = |score, raw_fit| MethodSpec::Rectified {
+        steps: vec![react("pct")],
+        score: Box::new(score),
+        raw_fit,
+    };
+    Some(match name {
+        "msp" => MethodSpec::Logit(LogitScore::Msp),
+        "maxlogit" => MethodSpec::Logit(LogitScore::MaxLogit),
+        "energy" => MethodSpec::Logit(LogitScore::Energy { temperature: number("T") }),
+        "odin_eps0" => MethodSpec::Logit(LogitScore::Odin { temperature: number("T") }),
+        "gradnorm" => MethodSpec::GradNorm,
+        "mahalanobis" => MethodSpec::Mahalanobis { unit: false },
+        "mahalanobis_pp" => MethodSpec::Mahalanobis { unit: true },
+        "ssd" => MethodSpec::Ssd,
+        "vim" | "vim_f64rank" => MethodSpec::Vim {
+            components: Some(count("D")),
+            head_floor: if name == "vim" { 2f64.powi(-23) } else { 2f64.powi(-52) },
+        },
+        "knn" | "knn_k1" | "knn_k50" => knn(),
+        "nnguide" => nnguide(),
+        "tnn" => MethodSpec::Tnn { neighbours: count("k"), tangents: count("d"), bank, seed },
+        "she" => MethodSpec::She,
+        "dml" => MethodSpec::Dml { norm_weight: number("lam") },
+        "gradorth" => MethodSpec::GradOrth { explained_variance: number("r") },
+        "regpca" => reg_pca(),
+        "regpca_react" => after_react(reg_pca(), false),
+        "regpca_react_rawfit" => after_react(reg_pca(), true),
+        "lowdim_probe" => low_dim(),
+        "react" | "react_p98" => rectified(vec![react("pct")]),
+        "dice" => rectified(vec![Rectification::Dice { sparsity: number("pct") }]),
+        "dice_react" | "dice_react_p10" => {
+            rectified(vec![Rectification::Dice { sparsity: number("pct") }, react("clip_pct")])
+        }
+        "bats" => rectified(vec![Rectification::Bats { deviations: number("lam") }]),
+        "vra" => {
+            let bounds = VraBounds::Quantiles(number("lo"), number("hi"));
+            rectified(vec![Rectification::Vra { bounds }])
+        }
+        "ash_b" => rectified(vec![Rectification::AshB { prune: number("pct") }]),
+        "ash_p" => rectified(vec![Rectification::AshP { prune: number("pct") }]),
+        "ash_s" => rectified(vec![Rectification::AshS { prune: number("pct") }]),
+        "scale" => rectified(vec![Rectification::Scale { prune: number("pct") }]),
+        "line" => rectified(vec![Rectification::Line {
+            activations: number("pa"),
+            weights: number("pw"),
+            clip: number("clip"),
+        }]),
+        "ddcs" => rectified(vec![Rectification::Ddcs {
+            low: number("lo"),
+            high: number("hi"),
+            balance: number("a"),
+            channels: number("keep"),
+        }]),
+        "gradnorm_react" => after_react(MethodSpec::GradNorm, false),
+        "nnguide_react" => after_react(nnguide(), false),
+        "lowdim_react" => after_react(low_dim(), false),
+        "rank_feat" => MethodSpec::RankFeat { rank_weight: false },
+        "rank_feat_weight" => MethodSpec::RankFeat { rank_weight: true },
+        "knn_plus" => supcon(knn()),
+        "ssd_plus" => supcon(MethodSpec::Ssd),
+        "mcf" => MethodSpec::Trained(TrainedScore::Mcf),
+        "mnc" => MethodSpec::Trained(TrainedScore::Mnc),
+        "dml_plus" => MethodSpec::Trained(TrainedScore::DmlPlus),
+        "godin" => MethodSpec::Trained(TrainedScore::Godin),
+        "csi" => MethodSpec::Csi,
+        _ => return None,
+    })
+}
+
 /// The oracle's baselines, all of them in double precision where it matters.
 fn oracle_baselines(golden: &Golden) -> Vec<Case> {
     let json = golden.json();
     let case = |(name, method): (&String, &Value)| {
-        let params = method.get("params")?;
-        let number = |key: &str| params[key].as_f64().unwrap();
-        let count = |key: &str| params[key].as_u64().unwrap() as usize;
-        let react = |key: &str| Rectification::React { at: Clip::Percentile(number(key)) };
-        let rectified = MethodSpec::rectified;
-        let (bank, seed) = (BankSize::Share(1.0), 0);
-        let reg_pca = || MethodSpec::RegPca { components: Some(count("q")) };
-        let reg_pca_react = |raw_fit| MethodSpec::Rectified {
-            steps: vec![react("pct")],
-            score: Box::new(reg_pca()),
-            raw_fit,
-        };
-        let spec = match name.as_str() {
-            "msp" => MethodSpec::Logit(LogitScore::Msp),
-            "maxlogit" => MethodSpec::Logit(LogitScore::MaxLogit),
-            "energy" => MethodSpec::Logit(LogitScore::Energy { temperature: number("T") }),
-            "odin_eps0" => MethodSpec::Logit(LogitScore::Odin { temperature: number("T") }),
-            "gradnorm" => MethodSpec::GradNorm,
-            "mahalanobis" => MethodSpec::Mahalanobis { unit: false },
-            "mahalanobis_pp" => MethodSpec::Mahalanobis { unit: true },
-            "ssd" => MethodSpec::Ssd,
-            "vim" | "vim_f64rank" => MethodSpec::Vim {
-                components: Some(count("D")),
-                head_floor: if name == "vim" { 2f64.powi(-23) } else { 2f64.powi(-52) },
-            },
-            "knn_k1" | "knn_k50" => MethodSpec::Knn { neighbours: count("k"), bank, seed },
-            "nnguide" => MethodSpec::NnGuide { neighbours: count("k"), bank, seed },
-            "tnn" => MethodSpec::Tnn { neighbours: count("k"), tangents: count("d"), bank, seed },
-            "she" => MethodSpec::She,
-            "dml" => MethodSpec::Dml { norm_weight: number("lam") },
-            "gradorth" => MethodSpec::GradOrth { explained_variance: number("r") },
-            "regpca" => reg_pca(),
-            "regpca_react" => reg_pca_react(false),
-            "regpca_react_rawfit" => reg_pca_react(true),
-            "lowdim_probe" => MethodSpec::LowDim { ridge: number("lam") },
-            "react" | "react_p98" => rectified(vec![react("pct")]),
-            "dice" => rectified(vec![Rectification::Dice { sparsity: number("pct") }]),
-            "dice_react" | "dice_react_p10" => {
-                rectified(vec![Rectification::Dice { sparsity: number("pct") }, react("clip_pct")])
-            }
-            "bats" => rectified(vec![Rectification::Bats { deviations: number("lam") }]),
-            "vra" => {
-                let bounds = VraBounds::Quantiles(number("lo"), number("hi"));
-                rectified(vec![Rectification::Vra { bounds }])
-            }
-            "ash_b" => rectified(vec![Rectification::AshB { prune: number("pct") }]),
-            "ash_p" => rectified(vec![Rectification::AshP { prune: number("pct") }]),
-            "ash_s" => rectified(vec![Rectification::AshS { prune: number("pct") }]),
-            "scale" => rectified(vec![Rectification::Scale { prune: number("pct") }]),
-            "line" => rectified(vec![Rectification::Line {
-                activations: number("pa"),
-                weights: number("pw"),
-                clip: number("clip"),
-            }]),
-            "ddcs" => rectified(vec![Rectification::Ddcs {
-                low: number("lo"),
-                high: number("hi"),
-                balance: number("a"),
-                channels: number("keep"),
-            }]),
-            _ => return None,
-        };
+        let spec = baseline(name, method.get("params")?)?;
         Some(Case { name: name.clone(), spec, components: None, rank: None })
     };
     json["methods"].as_object().unwrap().iter().filter_map(case).collect()
@@ -338,6 +360,35 @@ fn oracle_baselines(golden: &Golden) -> Vec<Case> {
 fn every_variant_matches_the_committed_fixture() {
     let golden = Golden::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture"));
     golden.check_all(|precision| fixture_cases(&golden, precision));
+}
+
+/// Methods that keep their training rows in single precision.
+const SINGLE_PRECISION: [&str; 6] = ["knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "csi"];
+
+#[test]
+fn every_baseline_matches_the_committed_fixture() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture-baselines");
+    let golden = Golden::open(&folder);
+    let mut checked = Vec::new();
+    for case in golden.json()["cases"].as_array().unwrap() {
+        let (name, method) = (case["name"].as_str().unwrap(), case["method"].as_str().unwrap());
+        let spec = baseline(name, &case["params"]).unwrap_or_else(|| panic!("unknown case {name}"));
+        assert_eq!(spec.method(), method);
+        let tolerance = if SINGLE_PRECISION.contains(&method) { 1e-5 } else { 1e-6 };
+        let case = Case { name: name.to_owned(), spec, components: None, rank: None };
+        println!("    {name:32} {:.1e}", golden.check(&case, tolerance));
+        checked.push(method.to_owned());
+    }
+    // Kernel PCA has a fixture of its own, and what learns by gradient steps has no golden scores.
+    let elsewhere = |name: &str| {
+        ["pca", "autoencoder", "rff-opt"].contains(&name)
+            || name.starts_with("kpca-")
+            || name.starts_with("dkgp-")
+    };
+    for method in offspan::CATALOGUE {
+        let here = checked.iter().any(|name| name == method.name);
+        assert_ne!(here, elsewhere(method.name), "{}", method.name);
+    }
 }
 
 fn oracle(pack: &str) {
@@ -353,19 +404,95 @@ fn oracle(pack: &str) {
     let golden = Golden::open(&folder);
     let cases = |precision| oracle_cases(&golden, precision);
     golden.check_all(cases);
-    let baselines = oracle_baselines(&golden);
-    for case in &baselines {
-        let worst = golden.check(case, 1e-4);
-        println!("    {:32} {worst:.1e}", case.name);
+    let mut worst: BTreeMap<String, (Vec<String>, f64)> = BTreeMap::new();
+    for case in cases(Precision::F32).into_iter().chain(oracle_baselines(&golden)) {
+        let difference = golden.check(&case, 1e-4);
+        println!("    {:32} {difference:.1e}", case.name);
+        let entry = worst.entry(case.spec.method().into_owned()).or_default();
+        entry.0.push(case.name);
+        entry.1 = entry.1.max(difference);
     }
     // Nothing in the oracle is left out, except what has no score to compare.
-    let kpca = cases(Precision::F32);
-    let checked: Vec<&str> = kpca.iter().chain(&baselines).map(|case| case.name.as_str()).collect();
+    let checked: Vec<&String> = worst.values().flat_map(|(names, _)| names).collect();
     let json = golden.json();
     for (name, method) in json["methods"].as_object().unwrap() {
-        let computed = method.get("params").is_some();
-        let expected = computed && !NO_SCORE.contains(&name.as_str());
-        assert_eq!(checked.contains(&name.as_str()), expected, "{name}");
+        let expected = method.get("params").is_some() && !NO_SCORE.contains(&name.as_str());
+        assert_eq!(checked.contains(&name), expected, "{name}");
+    }
+    // The document tells the same: the golden rows of each method, and a bound that holds.
+    for line in documented() {
+        let (rows, difference) = worst.remove(&line.method).unwrap_or_default();
+        for row in &rows {
+            assert!(line.golden.contains(row), "docs/methods.md: {row} of {}", line.method);
+        }
+        assert!(difference <= line.bound, "docs/methods.md: {}: {difference:.1e}", line.method);
+    }
+    assert!(worst.is_empty(), "docs/methods.md does not have {:?}", worst.keys());
+}
+
+/// A line of the parity table of `docs/methods.md`.
+struct Documented {
+    method: String,
+    golden: Vec<String>,
+    bound: f64,
+}
+
+fn documented() -> Vec<Documented> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, table) = text.split_once("<!-- parity:begin -->").unwrap();
+    let (table, _) = table.split_once("<!-- parity:end -->").unwrap();
+    let lines = table.lines().filter(|line| line.starts_with("| `"));
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let names = |cell: &str| -> Vec<String> {
+                cell.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect()
+            };
+            Documented {
+                method: names(cells[0]).remove(0),
+                golden: names(cells[1]),
+                bound: cells[2].parse().unwrap_or(0.0),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_document_has_a_section_and_a_parity_line_for_every_method() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let documented: Vec<String> = documented().into_iter().map(|line| line.method).collect();
+    let catalogue: Vec<&str> = offspan::CATALOGUE.iter().map(|method| method.name).collect();
+    assert_eq!(documented, catalogue);
+    for method in offspan::CATALOGUE {
+        let section = format!("\n### {}\n", method.name);
+        let (_, section) = text.split_once(&section).unwrap_or_else(|| panic!("{}", method.name));
+        let section = section.split("\n#").next().unwrap();
+        // "Flags as `knn`", "those of `nnguide`": told where they belong.
+        let as_another = section.contains("lags of `")
+            || section.contains("hose of `")
+            || section.contains("lags, ");
+        for parameter in method.parameters {
+            let common = [
+                "--seed",
+                "--no-cosine",
+                "--kernel",
+                "--degree",
+                "--coef0",
+                "--components",
+                "--react",
+                "--fuse",
+            ];
+            let inherited = method.name.contains('+') || method.name.starts_with("dkgp");
+            let known = common.contains(&parameter.flag) || inherited;
+            assert!(
+                known || section.contains(parameter.flag) || as_another,
+                "{} of {}",
+                parameter.flag,
+                method.name
+            );
+        }
     }
 }
 

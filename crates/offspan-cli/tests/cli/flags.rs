@@ -100,7 +100,7 @@ fn each_flag_of_a_baseline_or_a_step_reaches_it() {
             ("kpca-rff+react --features 64 --react p70", r#""percentile":70.0"#),
             ("autoencoder --epochs 1", r#""most_epochs":1"#),
             ("autoencoder --epochs 1 --hidden 20 --code 3", r#""code":3"#),
-            ("rff-opt --features 128", r#""rho":2.0"#),
+            ("rff-opt --features 128", r#""rho":1.0"#),
             ("rff-opt --features 128 --rho 6", r#""rho":6.0"#),
             ("dkgp-rff --features 64 --inducing 20 --steps 20", r#""most_steps":20"#),
             ("dkgp-nys --landmarks 64 --inducing 21 --steps 20 --gamma 3", r#""start_gamma":3.0"#),

@@ -150,7 +150,7 @@ impl<'a> Dataset<'a> {
         for name in file.float_names().filter(|name| !["features", "logits"].contains(name)) {
             // A tensor of another length is something else and no business of ours.
             let shape = file.shape(name)?;
-            if shape.len() >= 1 && shape[0] == rows && !shape.contains(&0) {
+            if shape.first() == Some(&rows) && !shape.contains(&0) {
                 dataset = dataset.with_extra(name, file.rows_of(name)?, &shape[1..])?;
             }
         }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::model::Stored;
+use super::model::{Found, Stored};
 use crate::error::in_order;
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::observer::check_interrupt;
@@ -30,7 +30,7 @@ pub(super) struct Bank(pub(super) Array2<f32>);
 pub enum BankSize {
     /// This share of them.
     Share(f64),
-    /// One in a hundred, but all of up to [`SMALL_BANK`] rows: the published setting of NNGuide at
+    /// One in a hundred, but at least 10,000 of them: the published setting of NNGuide at
     /// the size of ImageNet, and a bank that covers the classes of smaller sets.
     OnePercent,
 }
@@ -133,6 +133,14 @@ impl Bank {
                 format!("row {row}"),
             )),
         }
+    }
+
+    /// What the bank holds and weighs, in memory and in the file.
+    pub(super) fn found(&self) -> Found {
+        Found::from([
+            ("bank rows".to_owned(), self.0.nrows() as f64),
+            ("bank megabytes".to_owned(), (self.0.len() * size_of::<f32>()) as f64 / 1e6),
+        ])
     }
 
     /// The `keep` rows with the largest product with each query.

@@ -33,7 +33,11 @@ pub(crate) struct Csi {
 impl Csi {
     /// Fails unless the rows carry shifted views.
     pub(super) fn check(data: &Dataset<'_>) -> Result<()> {
-        shape(data).map(drop)
+        let (views, _) = shape(data)?;
+        match data.extras.get(SHIFT_LOGITS) {
+            Some(logits) => check_shift_logits(logits, views, data),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn fit(training: &Training<'_>) -> Result<Self> {
@@ -78,7 +82,7 @@ impl Csi {
         let views = stored.number("views")? as usize;
         let weights = stored.file.array1(&format!("{}weights", stored.prefix))?;
         let fits = views > 0
-            && banks.nrows() % views == 0
+            && banks.nrows().is_multiple_of(views)
             && (weights.len() == views || weights.len() == 2 * views);
         if !fits {
             return Err(Error::shape(
@@ -97,15 +101,20 @@ impl Csi {
         let hint = "the detector was fitted with `csi_shift_logits` [rows, views]; store them here, \
                     too";
         let logits = data.extra(NAME, SHIFT_LOGITS, hint)?;
-        if logits.rows.width() == self.views {
-            return Ok(Some(logits));
-        }
-        Err(Error::shape(
-            format!("`{SHIFT_LOGITS}` of {}", data.name),
-            format!("[rows, {}]", self.views),
-            format!("[rows] × {:?}", logits.shape),
-        ))
+        check_shift_logits(logits, self.views, data)?;
+        Ok(Some(logits))
     }
+}
+
+fn check_shift_logits(logits: &Extra<'_>, views: usize, data: &Dataset<'_>) -> Result<()> {
+    if logits.rows.width() == views {
+        return Ok(());
+    }
+    Err(Error::shape(
+        format!("`{SHIFT_LOGITS}` of {}", data.name),
+        format!("[rows, {views}], one per view"),
+        format!("[rows] × {:?}", logits.shape),
+    ))
 }
 
 /// Views and width of a dataset's contrastive features.
@@ -178,6 +187,7 @@ impl Scorer for Csi {
         Found::from([
             ("views".to_owned(), self.views as f64),
             ("bank rows".to_owned(), self.banks.nrows() as f64),
+            ("bank megabytes".to_owned(), (self.banks.len() * size_of::<f32>()) as f64 / 1e6),
         ])
     }
 

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 
 use super::bank::{Bank, BankSize, bank_rows};
-use super::model::{Found, Scorer, Stored};
+use super::model::{Found, Scorer, Stored, put_last};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter, read_finite};
 use crate::preprocess::Preprocess;
@@ -52,14 +52,12 @@ impl Scorer for Knn {
         for (out, nearest) in out.iter_mut().zip(nearest) {
             *out = -(2.0 - 2.0 * f64::from(nearest.smallest())).max(0.0);
         }
-        for row in zero_rows {
-            out[row] = f64::NEG_INFINITY;
-        }
+        put_last(zero_rows, out);
         Ok(())
     }
 
     fn found(&self) -> Found {
-        Found::from([("bank rows".to_owned(), self.bank.0.nrows() as f64)])
+        self.bank.found()
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -7,7 +7,7 @@
 
 use ndarray::{Array1, Array2, Axis, s};
 
-use super::model::{Found, Scorer, Stored, rows_of};
+use super::model::{Found, Scorer, Stored, put_last, rows_of};
 use crate::io::{Dataset, TensorWriter};
 use crate::kernel::contiguous_row;
 use crate::preprocess::Preprocess;
@@ -94,9 +94,7 @@ impl Scorer for Mahalanobis {
             let distance = squared(&white) - bracket;
             *out = if distance.is_finite() { -distance.max(0.0) } else { f64::NEG_INFINITY };
         }
-        for row in zero_rows {
-            out[row] = f64::NEG_INFINITY;
-        }
+        put_last(zero_rows, out);
         Ok(())
     }
 

@@ -135,6 +135,13 @@ pub(crate) fn rows_of(
     Ok(rows)
 }
 
+/// Gives rows without direction the worst score there is.
+pub(crate) fn put_last(zero_rows: Vec<usize>, out: &mut [f64]) {
+    for row in zero_rows {
+        out[row] = f64::NEG_INFINITY;
+    }
+}
+
 /// Logits of the rows to score: their own, or those of the last layer that the detector keeps.
 pub(crate) fn logits_of<'a>(
     who: &str,

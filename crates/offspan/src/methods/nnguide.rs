@@ -5,7 +5,7 @@ use ndarray::Array1;
 
 use super::bank::{Bank, BankSize, bank_rows};
 use super::knn::unit_queries;
-use super::model::{Found, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Scorer, Stored, logits_of, put_last, write_head};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::kernel::contiguous_row;
@@ -65,14 +65,12 @@ impl Scorer for NnGuide {
             let sum: f64 = nearest.into_rows().iter().map(|(value, _)| f64::from(*value)).sum();
             *out *= sum / self.neighbours as f64;
         }
-        for row in zero_rows {
-            out[row] = f64::NEG_INFINITY;
-        }
+        put_last(zero_rows, out);
         Ok(())
     }
 
     fn found(&self) -> Found {
-        Found::from([("bank rows".to_owned(), self.bank.0.nrows() as f64)])
+        self.bank.found()
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -132,10 +132,16 @@ impl Scorer for RankFeat {
                 }
                 let input = data.extra(name, INPUT, INPUT_HINT)?;
                 check(INPUT, input, block.weight.ncols())?;
-                match data.extras.get(SHORTCUT) {
-                    Some(shortcut) => check(SHORTCUT, shortcut, channels),
-                    None => Ok(()),
+                let Some(shortcut) = data.extras.get(SHORTCUT) else { return Ok(()) };
+                check(SHORTCUT, shortcut, channels)?;
+                if shortcut.shape[1..] == input.shape[1..] {
+                    return Ok(());
                 }
+                Err(Error::shape(
+                    format!("`{SHORTCUT}` of {}", data.name),
+                    format!("maps of {:?}, as in `{INPUT}`", &input.shape[1..]),
+                    format!("{:?}", &shortcut.shape[1..]),
+                ))
             }
         }
     }

@@ -276,7 +276,9 @@ impl MethodSpec {
             }
             MethodSpec::RegPca { components } => check_count(*components)?,
             MethodSpec::LowDim { ridge } => LowDim::check(*ridge)?,
-            MethodSpec::Autoencoder(params) => drop(params.clone().check()?),
+            MethodSpec::Autoencoder(params) => {
+                return Ok(MethodSpec::Autoencoder(params.clone().check()?));
+            }
             MethodSpec::RffOpt(params) => return Ok(MethodSpec::RffOpt(params.clone().check()?)),
             MethodSpec::Dkgp(params) => return Ok(MethodSpec::Dkgp(params.clone().check()?)),
             MethodSpec::Supcon { score } => {

@@ -5,7 +5,7 @@ use ndarray::{Array2, Axis};
 
 use super::bank::{Bank, BankSize, bank_rows};
 use super::knn::unit_queries;
-use super::model::{Found, Scorer, Stored};
+use super::model::{Found, Scorer, Stored, put_last};
 use crate::io::{Dataset, TensorWriter};
 use crate::kernel::contiguous_row;
 use crate::training::{Fitted, Training};
@@ -92,14 +92,12 @@ impl Scorer for Tnn {
                 .sum();
             *out = -(vector::sum_of_squares(&offset) - along).max(0.0).sqrt();
         }
-        for row in zero_rows {
-            out[row] = f64::NEG_INFINITY;
-        }
+        put_last(zero_rows, out);
         Ok(())
     }
 
     fn found(&self) -> Found {
-        Found::from([("bank rows".to_owned(), self.bank.0.nrows() as f64)])
+        self.bank.found()
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

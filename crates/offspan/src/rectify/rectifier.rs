@@ -90,11 +90,10 @@ impl Rectifier {
 
     /// A dataset whose features are rectified and whose logits follow from them.
     pub(crate) fn dataset<'a>(&'a self, data: &'a Dataset<'_>) -> Dataset<'a> {
-        let features = &*data.features;
-        let mut rectified =
-            Dataset::new(data.name.clone(), RectifiedFeatures { rectifier: self, features });
+        let seen = |logits_of| Seen { rectifier: self, features: &*data.features, logits_of };
+        let mut rectified = Dataset::new(data.name.clone(), seen(None));
         if let Some(head) = &self.head {
-            rectified.logits = Some(Box::new(RectifiedLogits { rectifier: self, features, head }));
+            rectified.logits = Some(Box::new(seen(Some(head))));
         }
         rectified.labels.clone_from(&data.labels);
         rectified
@@ -183,19 +182,21 @@ impl Rectifier {
     }
 }
 
-/// Features seen through the steps.
-struct RectifiedFeatures<'a> {
+/// A dataset's features seen through the steps, or the logits that follow from them.
+struct Seen<'a> {
     rectifier: &'a Rectifier,
     features: &'a dyn FeatureSource,
+    /// The last layer, if its logits are asked for.
+    logits_of: Option<&'a Head>,
 }
 
-impl FeatureSource for RectifiedFeatures<'_> {
+impl FeatureSource for Seen<'_> {
     fn rows(&self) -> usize {
         self.features.rows()
     }
 
     fn width(&self) -> usize {
-        self.features.width()
+        self.logits_of.map_or(self.features.width(), Head::classes)
     }
 
     fn name(&self) -> &str {
@@ -209,50 +210,15 @@ impl FeatureSource for RectifiedFeatures<'_> {
     }
 
     fn read_f64(&self, start: usize, mut out: ArrayViewMut2<'_, f64>) {
-        self.features.read_f64(start, out.view_mut());
-        self.rectifier.apply(out);
-    }
-
-    fn origin(&self) -> Option<&dyn FeatureSource> {
-        Some(self.features)
-    }
-
-    fn release(&self, rows: std::ops::Range<usize>) {
-        self.features.release(rows);
-    }
-}
-
-/// Logits of rectified features.
-struct RectifiedLogits<'a> {
-    rectifier: &'a Rectifier,
-    features: &'a dyn FeatureSource,
-    head: &'a Head,
-}
-
-impl FeatureSource for RectifiedLogits<'_> {
-    fn rows(&self) -> usize {
-        self.features.rows()
-    }
-
-    fn width(&self) -> usize {
-        self.head.classes()
-    }
-
-    fn name(&self) -> &str {
-        self.features.name()
-    }
-
-    fn read_f32(&self, start: usize, mut out: ArrayViewMut2<'_, f32>) {
-        let mut wide = Array2::zeros(out.dim());
-        self.read_f64(start, wide.view_mut());
-        out.zip_mut_with(&wide, |o, x| *o = *x as f32);
-    }
-
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+        let Some(head) = self.logits_of else {
+            self.features.read_f64(start, out.view_mut());
+            self.rectifier.apply(out);
+            return;
+        };
         let mut z = Array2::zeros((out.nrows(), self.features.width()));
         self.features.read_f64(start, z.view_mut());
         let classes = self.rectifier.apply(z.view_mut());
-        self.rectifier.logits(self.head, z.view(), classes.as_deref(), out);
+        self.rectifier.logits(head, z.view(), classes.as_deref(), out);
     }
 
     fn origin(&self) -> Option<&dyn FeatureSource> {

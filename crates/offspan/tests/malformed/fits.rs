@@ -3,7 +3,7 @@
 use std::panic::catch_unwind;
 
 use ndarray::{Array1, Array2};
-use offspan::io::Dataset;
+use offspan::io::{Dataset, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
@@ -12,7 +12,7 @@ use offspan::{
 
 use crate::common::{
     WIDTH, core_methods, energy, every_method, exact, features, fit, fit_with, fourier,
-    fourier_parts, head, knn, logits, nystrom, pca, scores, whole_fit,
+    fourier_parts, head, knn, logits, nystrom, pca, scores, whole_dataset, whole_fit,
 };
 use crate::{Case, GAUSSIAN, Told, check, fit_spec, matches, told};
 
@@ -409,5 +409,83 @@ fn a_row_without_direction_scores_minus_infinity_and_is_no_error() {
         let scores = scores(&fit(&spec, train.view()).unwrap(), rows.view());
         assert_eq!(scores[3], f64::NEG_INFINITY, "{name}");
         assert!((0..5).all(|i| i == 3 || scores[i].is_finite()), "{name}: {scores:?}");
+    }
+}
+
+#[test]
+fn extra_tensors_of_the_wrong_shape_are_refused_and_missing_ones_are_named() {
+    let rows = features(40, WIDTH, 1);
+    let told = |name: &str, tensor: &str, shape: Option<&[usize]>| {
+        let mut data = whole_dataset("train", rows.view());
+        data.extras.remove(tensor);
+        if let Some(shape) = shape {
+            let numbers = Array2::<f32>::ones((40, shape.iter().product()));
+            data = data.with_extra(tensor, OwnedRows(numbers), shape).unwrap();
+        }
+        let spec = MethodSpec::named(name).unwrap();
+        told(Detector::fit(&spec, &data, Some(&head(WIDTH)), &whole_fit())).unwrap()
+    };
+    for (name, tensor, shape, expected) in [
+        ("csi", "csi_features", None, "csi on train needs csi_features: "),
+        ("csi", "csi_features", Some(&[24][..]), "expected shape [rows, views, width]"),
+        ("csi", "csi_shift_logits", Some(&[5]), "expected shape [rows, 4], one per view"),
+        ("rank-feat", "maps", None, "rank-feat on train needs maps: "),
+        ("rank-feat", "maps", Some(&[5, 2, 2]), "expected shape [rows, 11, height, width]"),
+        ("rank-feat+rank-weight", "block_input", None, "needs block_input: "),
+        ("rank-feat+rank-weight", "block_shortcut", Some(&[11, 1, 1]), "maps of [3, 2]"),
+        ("dml-plus", "focal_cosines", None, "dml-plus on train needs focal_cosines: "),
+        ("dml-plus", "centre_features", None, "dml-plus on train needs centre_features: "),
+        ("godin", "godin_h", None, "godin on train needs godin_h: "),
+        ("knn-plus", "supcon", None, "knn-plus on train needs supcon: "),
+    ] {
+        let told = told(name, tensor, shape);
+        assert!(told.contains(expected), "{name} with {tensor} {shape:?}: {told}");
+    }
+}
+
+#[test]
+fn methods_that_need_labels_or_a_head_say_so_before_any_work() {
+    let rows = features(40, WIDTH, 1);
+    for (name, needs_labels, needs_head) in [
+        ("mahalanobis", true, false),
+        ("mahalanobis-pp", true, false),
+        ("she", true, false),
+        ("low-dim", true, false),
+        ("line", true, true),
+        ("ddcs", true, true),
+        ("vim", false, true),
+        ("dml", false, true),
+        ("dice", false, true),
+        ("react", false, true),
+        ("gradnorm+react", false, true),
+    ] {
+        let spec = MethodSpec::named(name).unwrap();
+        let mut data = whole_dataset("train", rows.view());
+        if needs_head {
+            let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
+            assert!(told.contains("needs the network's last layer"), "{name}: {told}");
+        }
+        data.labels = None;
+        let told = told(Detector::fit(&spec, &data, Some(&head(WIDTH)), &whole_fit()));
+        assert_eq!(told.is_some(), needs_labels, "{name}: {told:?}");
+        assert!(told.is_none_or(|told| told.contains("needs labels: ")), "{name}");
+    }
+}
+
+#[test]
+fn labels_that_are_no_classes_of_the_last_layer_are_refused() {
+    let rows = features(40, WIDTH, 1);
+    for name in ["she", "line", "low-dim"] {
+        for label in [-1, 4, i64::MAX] {
+            let mut labels = vec![0; 40];
+            labels[7] = label;
+            let mut data = whole_dataset("train", rows.view());
+            data.labels = Some(Labels::from(&labels[..]));
+            let spec = MethodSpec::named(name).unwrap();
+            let told = told(Detector::fit(&spec, &data, Some(&head(WIDTH)), &whole_fit()));
+            let told = told.unwrap();
+            assert!(told.contains("classes from 0 to 3"), "{name}: {told}");
+            assert!(told.contains(&format!("label {label}")), "{name}: {told}");
+        }
     }
 }
