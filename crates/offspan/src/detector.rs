@@ -22,8 +22,11 @@ const VERSION: u32 = 1;
 /// Wider features than this in a file are taken for damage: random features allocate by the width.
 const WIDEST: usize = 1 << 24;
 
-/// Rows scored by one task. It is a constant, so that a row's score does not depend on threads.
+/// Rows scored by one task, at most. A row's score does not depend on the rows beside it, so the
+/// tasks may be as many as the threads like.
 const BLOCK: usize = 256;
+/// Fewer rows than this are not worth a task of their own.
+const SMALLEST_BLOCK: usize = 6;
 const BLOCKS_PER_ROUND: usize = 32;
 
 /// Rows held out for the threshold, at most.
@@ -244,15 +247,22 @@ impl Detector {
         let mut scores = vec![0.0; data.rows()];
         observer.begin(&format!("scores of {}", data.name), data.rows() as u64);
         let round = BLOCK * BLOCKS_PER_ROUND;
+        let fair_share = data.rows().div_ceil(rayon::current_num_threads());
+        let rows = fair_share.clamp(SMALLEST_BLOCK, BLOCK);
         for (index, part) in scores.chunks_mut(round).enumerate() {
             check_interrupt(observer)?;
             let start = index * round;
-            let blocks = part
-                .par_chunks_mut(BLOCK)
-                .enumerate()
-                .map(|(block, out)| self.model.score(data, start + block * BLOCK, out))
-                .collect();
-            in_order(blocks)?;
+            if part.len() <= rows {
+                // One task needs no other thread: waking one takes longer than a small score.
+                self.model.score(data, start, part)?;
+            } else {
+                let blocks = part
+                    .par_chunks_mut(rows)
+                    .enumerate()
+                    .map(|(block, out)| self.model.score(data, start + block * rows, out))
+                    .collect();
+                in_order(blocks)?;
+            }
             data.features.release(start..start + part.len());
             observer.advance(part.len() as u64);
         }

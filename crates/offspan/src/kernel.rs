@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
+use crate::packed::Weights;
 use crate::{Error, Real, Result, math, vector};
 
 /// A positive-definite kernel k(a, b).
@@ -93,7 +94,7 @@ impl Kernel {
     ) {
         if let Kernel::Laplacian { gamma } = *self {
             let gamma = T::from_double(-gamma);
-            let rows = contiguous(&anchors.rows);
+            let rows = contiguous(anchors.rows.matrix());
             for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
                 let (x, out) = (contiguous_row(&x), contiguous_row_mut(&mut out));
                 vector::manhattan_distances(x, rows, out);
@@ -105,7 +106,7 @@ impl Kernel {
         if let Kernel::Gaussian { gamma } = *self {
             return anchors.gaussian(x, out, T::from_double(-gamma));
         }
-        T::matmul(out.view_mut(), x, anchors.rows.t());
+        anchors.rows.product(x, out.view_mut());
         if let Kernel::Polynomial { degree, coef0 } = *self {
             let coef0 = T::from_double(coef0);
             out.mapv_inplace(|dot| (dot + coef0).power(degree as i32));
@@ -121,7 +122,7 @@ impl Kernel {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Anchors<T> {
     /// Relative to `origin`, if there is one.
-    rows: Array2<T>,
+    rows: Weights<T>,
     origin: Option<Array1<T>>,
     squared_norms: Vec<T>,
 }
@@ -143,8 +144,9 @@ impl<T: Real> Anchors<T> {
 
     /// Anchors as [`Anchors::parts`] gave them.
     pub(crate) fn from_parts(rows: Array2<T>, origin: Option<Array1<T>>) -> Self {
-        let rows = rows.as_standard_layout().into_owned();
+        let rows = Weights::new(rows);
         let squared_norms = rows
+            .matrix()
             .rows()
             .into_iter()
             .map(|row| T::from_double(vector::sum_of_squares(contiguous_row(&row))))
@@ -154,7 +156,7 @@ impl<T: Real> Anchors<T> {
 
     /// Rows relative to the origin, and the origin.
     pub(crate) fn parts(&self) -> (&Array2<T>, Option<&Array1<T>>) {
-        (&self.rows, self.origin.as_ref())
+        (self.rows.matrix(), self.origin.as_ref())
     }
 
     /// Whether the squared norms fit their type.
@@ -163,11 +165,11 @@ impl<T: Real> Anchors<T> {
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.rows.nrows()
+        self.rows.matrix().nrows()
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.rows.ncols()
+        self.rows.matrix().ncols()
     }
 
     /// out = exp(factor·‖x − anchor‖²) − 1.
@@ -176,7 +178,7 @@ impl<T: Real> Anchors<T> {
             Some(origin) => &x - origin,
             None => x.to_owned(),
         };
-        T::matmul(out.view_mut(), x.view(), self.rows.t());
+        self.rows.product(x.view(), out.view_mut());
         let two = T::from_double(2.0);
         for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
             let norm = T::from_double(vector::sum_of_squares(contiguous_row(&x)));

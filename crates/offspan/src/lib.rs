@@ -54,6 +54,7 @@ pub mod metrics;
 mod moments;
 mod observer;
 mod optimise;
+mod packed;
 mod preprocess;
 mod quantile;
 mod random;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::logits::{LogitSource, Need};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
+use crate::packed::Weights;
 use crate::preprocess::Preprocess;
 use crate::{Error, Kernel, Precision, Real, Result};
 
@@ -195,7 +196,7 @@ fn residuals<T: Real>(
 
 fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorWriter<'a>) {
     writer.array1(format!("{prefix}centre"), &plan.centre);
-    writer.array2(format!("{prefix}projection"), &plan.projection);
+    writer.array2(format!("{prefix}projection"), plan.projection.matrix());
     writer.array1(format!("{prefix}bias"), &plan.bias);
     if let Form::Complete { weight, .. } = &plan.form {
         writer.array1(format!("{prefix}weight"), weight);
@@ -295,5 +296,6 @@ fn read_plan<T: Real>(
         }
     };
     let preprocess = Preprocess { clip: summary.clip, cosine: params.cosine };
+    let projection = Weights::new(projection);
     Ok(Plan { preprocess, raw, centre, projection, bias, form })
 }

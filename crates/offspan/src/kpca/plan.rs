@@ -18,6 +18,7 @@ use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::linalg;
 use crate::map::{FeatureMap, RawMap};
 use crate::moments::Moments;
+use crate::packed::Weights;
 use crate::preprocess::Preprocess;
 use crate::subspace::{Subspace, explained};
 use crate::{Kernel, Real, vector};
@@ -43,7 +44,7 @@ pub(super) struct Plan<T> {
     /// v̄, rounded to `T`.
     pub(super) centre: Array1<T>,
     /// P
-    pub(super) projection: Array2<T>,
+    pub(super) projection: Weights<T>,
     /// P·(rounded v̄ − v̄): what the rounding of the centre would do to P d.
     pub(super) bias: Array1<f64>,
     pub(super) form: Form<T>,
@@ -100,7 +101,7 @@ impl<T: Real> Plan<T> {
     ) -> Self {
         let rounded = centre.mapv(T::from_double);
         let bias = projection.dot(&(rounded.mapv(Real::to_double) - centre));
-        let projection = projection.mapv(T::from_double).as_standard_layout().into_owned();
+        let projection = Weights::new(projection.mapv(T::from_double));
         Plan { preprocess, raw, centre: rounded, projection, bias, form }
     }
 
@@ -115,8 +116,8 @@ impl<T: Real> Plan<T> {
         for mut row in coordinates.rows_mut() {
             vector::subtract(contiguous_row_mut(&mut row), centre);
         }
-        let mut projected = Array2::from_elem((n, self.projection.nrows()), T::default());
-        T::matmul(projected.view_mut(), coordinates.view(), self.projection.t());
+        let mut projected = Array2::from_elem((n, self.projection.matrix().nrows()), T::default());
+        self.projection.product(coordinates.view(), projected.view_mut());
         for (i, (out, t)) in out.iter_mut().zip(projected.rows()).enumerate() {
             let t = contiguous_row(&t);
             let inside: f64 =

@@ -7,6 +7,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::packed::Weights;
 use crate::random::{Random, Stream};
 use crate::{Error, Kernel, Real, Result, linalg, math, vector};
 
@@ -40,7 +41,7 @@ impl Draw {
 #[derive(Debug, Clone)]
 enum Frequencies<T> {
     /// One row per feature.
-    Dense(Array2<T>),
+    Dense(Weights<T>),
     /// Blocks of `padded` features, each three sign vectors.
     Structured { padded: usize, signs: Vec<[Vec<T>; 3]>, scale: T },
 }
@@ -82,17 +83,21 @@ impl<T: Real> Fourier<T> {
             (Kernel::Gaussian { gamma }, draw) => {
                 let deviation = (2.0 * gamma).sqrt();
                 match draw {
-                    Draw::Iid => Frequencies::Dense(iid(input, features, seed, |random| {
-                        deviation * random.normal()
-                    })),
-                    Draw::Orthogonal => {
-                        Frequencies::Dense(orthogonal(input, features, seed, deviation))
+                    Draw::Iid => {
+                        Frequencies::Dense(Weights::new(iid(input, features, seed, |random| {
+                            deviation * random.normal()
+                        })))
                     }
+                    Draw::Orthogonal => Frequencies::Dense(Weights::new(orthogonal(
+                        input, features, seed, deviation,
+                    ))),
                     Draw::Structured => structured(input, features, seed, deviation),
                 }
             }
             (Kernel::Laplacian { gamma }, Draw::Iid) => {
-                Frequencies::Dense(iid(input, features, seed, |random| gamma * random.cauchy()))
+                Frequencies::Dense(Weights::new(iid(input, features, seed, |random| {
+                    gamma * random.cauchy()
+                })))
             }
             (Kernel::Laplacian { .. }, _) => {
                 return Err(Error::parameter(
@@ -139,7 +144,7 @@ impl<T: Real> Fourier<T> {
             ));
         }
         let frequencies = frequencies.as_standard_layout().into_owned();
-        Ok(Self::new(input, Frequencies::Dense(frequencies), phases, true))
+        Ok(Self::new(input, Frequencies::Dense(Weights::new(frequencies)), phases, true))
     }
 
     /// The same features, each with its own factor in place of √(2/M).
@@ -188,7 +193,7 @@ impl<T: Real> Fourier<T> {
     /// Frequencies and phases, unless the draw is structured and has none to show.
     pub(crate) fn dense_parts(&self) -> Option<(&Array2<T>, &Array1<T>)> {
         match &self.frequencies {
-            Frequencies::Dense(dense) => Some((dense, &self.phases)),
+            Frequencies::Dense(dense) => Some((dense.matrix(), &self.phases)),
             Frequencies::Structured { .. } => None,
         }
     }
@@ -203,7 +208,7 @@ impl<T: Real> Fourier<T> {
 
     pub(crate) fn apply(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
         match &self.frequencies {
-            Frequencies::Dense(dense) => T::matmul(out.view_mut(), x, dense.t()),
+            Frequencies::Dense(dense) => dense.product(x, out.view_mut()),
             Frequencies::Structured { padded, signs, scale } => {
                 let mut buffer = vec![T::default(); *padded];
                 for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
@@ -319,6 +324,7 @@ mod tests {
             Fourier::<f64>::seeded(Kernel::Gaussian { gamma: 0.5 }, Draw::Orthogonal, 6, 15, 1)
                 .unwrap();
         let Frequencies::Dense(w) = &map.frequencies else { panic!("dense expected") };
+        let w = w.matrix();
         assert_eq!(w.dim(), (15, 6));
         for i in 0..6 {
             for j in 0..i {

@@ -1,0 +1,320 @@
+//! Products with a fixed matrix, packed once for all products to come.
+//!
+//! Scoring multiplies every batch of rows by the same weights: landmarks, frequencies, projections.
+//! They are packed in the order in which the inner loop reads them, so nothing is packed per batch,
+//! a single row streams through them at the speed of memory, and many rows share each cache line.
+//!
+//! A number of the result is Σ over blocks of [`DEPTH`] terms, each block a chain of fused
+//! multiply-adds from zero. That order depends on nothing else: neither on the other rows, nor on
+//! threads, nor on the width of the processor's vectors.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use rayon::prelude::*;
+
+use crate::vector::dispatch;
+use crate::{Precision, Real};
+
+/// Columns of the result that the inner loop computes at once.
+const PANEL: usize = 16;
+/// Terms of a block: a panel's block stays in the first cache while all rows pass.
+const DEPTH: usize = 256;
+/// Rows that share one read of a panel: 6 × 16 sums fill the registers of AVX2.
+const ROWS: usize = 6;
+/// Panels that one row runs along at once, to have enough independent chains.
+const PANELS_OF_ONE_ROW: usize = 4;
+/// With fewer rows than this, threads share the panels instead of the rows.
+const FEW_ROWS: usize = 8;
+/// Panels per task then.
+const PANELS_PER_TASK: usize = 32;
+
+/// A matrix that rows are multiplied with again and again. Packed in single precision; double
+/// precision is for reference and takes the general product.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Weights<T> {
+    matrix: Array2<T>,
+    packed: Option<Packed>,
+}
+
+impl<T: Real> Weights<T> {
+    /// Row j of the matrix gives column j of the result.
+    pub(crate) fn new(matrix: Array2<T>) -> Self {
+        let matrix = matrix.as_standard_layout().into_owned();
+        let packed = (T::PRECISION == Precision::F32)
+            .then(|| Packed::new(matrix.dim(), as_single(matrix.as_slice())));
+        Weights { matrix, packed }
+    }
+
+    pub(crate) fn matrix(&self) -> &Array2<T> {
+        &self.matrix
+    }
+
+    /// out = x·Wᵀ; both row-major.
+    pub(crate) fn product(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
+        let Some(packed) = &self.packed else {
+            return T::matmul(out, x, self.matrix.t());
+        };
+        let x = x.as_standard_layout();
+        let results = out.as_slice_mut().map_or(&mut [][..], bytemuck::cast_slice_mut);
+        packed.product(as_single(x.as_slice()), results);
+    }
+}
+
+/// The same numbers, for a type that is known to be `f32`.
+fn as_single<T: Real>(numbers: Option<&[T]>) -> &[f32] {
+    numbers.map_or(&[][..], bytemuck::cast_slice)
+}
+
+/// A matrix B of one row per column of the result x·Bᵀ.
+#[derive(Debug, Clone, PartialEq)]
+struct Packed {
+    rows: usize,
+    depth: usize,
+    /// `[block of depth][panel][term][column]`, the last panel filled up with zeros.
+    numbers: Vec<f32>,
+}
+
+impl Packed {
+    fn new((rows, depth): (usize, usize), matrix: &[f32]) -> Self {
+        let panels = rows.div_ceil(PANEL);
+        let mut numbers = vec![0.0; panels * PANEL * depth];
+        for start in (0..depth).step_by(DEPTH) {
+            let terms = DEPTH.min(depth - start);
+            let block = &mut numbers[panels * PANEL * start..][..panels * PANEL * terms];
+            block.par_chunks_exact_mut(PANEL * terms).enumerate().for_each(|(panel, numbers)| {
+                for (column, row) in (panel * PANEL..rows.min((panel + 1) * PANEL)).enumerate() {
+                    let from = &matrix[row * depth + start..][..terms];
+                    for (to, x) in numbers.chunks_exact_mut(PANEL).zip(from) {
+                        to[column] = *x;
+                    }
+                }
+            });
+        }
+        Packed { rows, depth, numbers }
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let panels = self.rows.div_ceil(PANEL);
+        (0..self.depth).step_by(DEPTH).map(move |start| {
+            let terms = DEPTH.min(self.depth - start);
+            let numbers = &self.numbers[panels * PANEL * start..][..panels * PANEL * terms];
+            Block { start, terms, numbers }
+        })
+    }
+
+    /// out = x·Bᵀ; both row-major. Many rows on the calling thread, few rows on all threads.
+    fn product(&self, x: &[f32], out: &mut [f32]) {
+        if self.depth == 0 || self.rows == 0 {
+            return out.fill(0.0);
+        }
+        assert_eq!(x.len() / self.depth * self.rows, out.len(), "shapes of the product");
+        out.fill(0.0);
+        let rows: Vec<&[f32]> = x.chunks_exact(self.depth).collect();
+        let mut results: Vec<&mut [f32]> = out.chunks_exact_mut(self.rows).collect();
+        if rows.len() >= FEW_ROWS || self.rows <= PANEL * PANELS_PER_TASK {
+            return self.panels(0, &rows, &mut results);
+        }
+        // Every task gets the same part of each row of the result.
+        let width = PANEL * PANELS_PER_TASK;
+        let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
+        parts.resize_with(self.rows.div_ceil(width), Vec::new);
+        for result in results {
+            for (part, chunk) in parts.iter_mut().zip(result.chunks_mut(width)) {
+                part.push(chunk);
+            }
+        }
+        parts.into_par_iter().enumerate().for_each(|(index, mut part)| {
+            self.panels(index * PANELS_PER_TASK, &rows, &mut part);
+        });
+    }
+
+    /// Adds to results that begin with panel `first`.
+    fn panels(&self, first: usize, rows: &[&[f32]], results: &mut [&mut [f32]]) {
+        let Some(width) = results.first().map(|result| result.len()) else { return };
+        dispatch(
+            #[inline(always)]
+            || {
+                let mut groups = Vec::new();
+                for block in self.blocks() {
+                    let size = PANEL * block.terms;
+                    let panels = &block.numbers[first * size..];
+                    if rows.len() == 1 {
+                        one_row(&block, panels, rows[0], results[0]);
+                        continue;
+                    }
+                    interleave(&block, rows, &mut groups);
+                    for (index, panel) in panels.chunks_exact(size).enumerate() {
+                        let column = index * PANEL;
+                        if column >= width {
+                            break;
+                        }
+                        all_rows(&block, panel, &groups, results, column);
+                    }
+                }
+            },
+        );
+    }
+}
+
+/// Some terms of every panel.
+struct Block<'a> {
+    start: usize,
+    terms: usize,
+    numbers: &'a [f32],
+}
+
+/// Terms of the rows in the order in which the inner loop reads them: groups of [`ROWS`] rows, term
+/// by term; the last group is filled up with zeros.
+#[inline(always)]
+fn interleave(block: &Block<'_>, rows: &[&[f32]], groups: &mut Vec<f32>) {
+    groups.clear();
+    groups.resize(rows.len().div_ceil(ROWS) * ROWS * block.terms, 0.0);
+    for (group, rows) in groups.chunks_exact_mut(ROWS * block.terms).zip(rows.chunks(ROWS)) {
+        for (i, row) in rows.iter().enumerate() {
+            let terms = &row[block.start..block.start + block.terms];
+            for (x, term) in group.chunks_exact_mut(ROWS).zip(terms) {
+                x[i] = *term;
+            }
+        }
+    }
+}
+
+/// One panel, all rows.
+#[inline(always)]
+fn all_rows(
+    block: &Block<'_>,
+    panel: &[f32],
+    groups: &[f32],
+    results: &mut [&mut [f32]],
+    column: usize,
+) {
+    let groups = groups.chunks_exact(ROWS * block.terms);
+    for (group, results) in groups.zip(results.chunks_mut(ROWS)) {
+        let sums = chains::<ROWS>(panel, group);
+        for (sums, result) in sums.iter().zip(results) {
+            add(sums, &mut result[column..]);
+        }
+    }
+}
+
+/// One row, several panels at once.
+#[inline(always)]
+fn one_row(block: &Block<'_>, panels: &[f32], row: &[f32], result: &mut [f32]) {
+    let size = PANEL * block.terms;
+    let x = &row[block.start..block.start + block.terms];
+    let mut column = 0;
+    let mut groups = panels.chunks_exact(PANELS_OF_ONE_ROW * size);
+    for group in &mut groups {
+        if column >= result.len() {
+            return;
+        }
+        let mut sums = [[0.0f32; PANEL]; PANELS_OF_ONE_ROW];
+        let (a, rest) = group.split_at(size);
+        let (b, rest) = rest.split_at(size);
+        let (c, d) = rest.split_at(size);
+        let panels = a
+            .chunks_exact(PANEL)
+            .zip(b.chunks_exact(PANEL))
+            .zip(c.chunks_exact(PANEL))
+            .zip(d.chunks_exact(PANEL));
+        for (&x, (((a, b), c), d)) in x.iter().zip(panels) {
+            for j in 0..PANEL {
+                sums[0][j] = x.mul_add(a[j], sums[0][j]);
+                sums[1][j] = x.mul_add(b[j], sums[1][j]);
+                sums[2][j] = x.mul_add(c[j], sums[2][j]);
+                sums[3][j] = x.mul_add(d[j], sums[3][j]);
+            }
+        }
+        for sums in &sums {
+            if column < result.len() {
+                add(sums, &mut result[column..]);
+            }
+            column += PANEL;
+        }
+    }
+    for panel in groups.remainder().chunks_exact(size) {
+        if column >= result.len() {
+            return;
+        }
+        let sums = chains::<1>(panel, x);
+        add(&sums[0], &mut result[column..]);
+        column += PANEL;
+    }
+}
+
+/// Chains of fused multiply-adds from zero: COUNT interleaved rows against one panel.
+#[inline(always)]
+fn chains<const COUNT: usize>(panel: &[f32], rows: &[f32]) -> [[f32; PANEL]; COUNT] {
+    let mut sums = [[0.0f32; PANEL]; COUNT];
+    for (x, columns) in rows.chunks_exact(COUNT).zip(panel.chunks_exact(PANEL)) {
+        for i in 0..COUNT {
+            for j in 0..PANEL {
+                sums[i][j] = x[i].mul_add(columns[j], sums[i][j]);
+            }
+        }
+    }
+    sums
+}
+
+#[inline(always)]
+fn add(sums: &[f32; PANEL], result: &mut [f32]) {
+    for (result, sum) in result.iter_mut().zip(sums) {
+        *result += sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::s;
+
+    use super::*;
+
+    fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f32> {
+        Array2::from_shape_fn((rows, columns), |(i, j)| {
+            ((i * 7 + j * 13 + i * j + salt) % 23) as f32 / 23.0 - 0.4
+        })
+    }
+
+    #[test]
+    fn equals_the_definition_on_odd_shapes() {
+        for (n, depth, width) in [
+            (1, 1, 1),
+            (1, 300, 70),
+            (2, 5, 17),
+            (7, 257, 16),
+            (8, 256, 33),
+            (9, 600, 1100),
+            (13, 40, 5),
+        ] {
+            let (x, b) = (wave(n, depth, 1), wave(width, depth, 2));
+            let mut out = Array2::from_elem((n, width), 9.0);
+            Weights::new(b.clone()).product(x.view(), out.view_mut());
+            let exact = x.mapv(f64::from).dot(&b.mapv(f64::from).t());
+            for (got, expected) in out.iter().zip(&exact) {
+                assert!((f64::from(*got) - expected).abs() < 1e-5 * (depth as f64).sqrt());
+            }
+            let mut double = Array2::zeros((n, width));
+            let weights = Weights::new(b.mapv(f64::from));
+            weights.product(x.mapv(f64::from).view(), double.view_mut());
+            assert!((double - exact).iter().all(|difference| difference.abs() < 1e-11));
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_same_bits_whatever_the_others_and_the_threads() {
+        let (x, b) = (wave(40, 513, 1), wave(1300, 513, 2));
+        let weights = Weights::new(b);
+        let product = |from: usize, to: usize| {
+            let mut out = Array2::zeros((to - from, 1300));
+            weights.product(x.slice(s![from..to, ..]), out.view_mut());
+            out
+        };
+        let whole = product(0, 40);
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            for (from, to) in [(0, 1), (5, 6), (3, 5), (0, 7), (10, 33), (1, 40)] {
+                let part = pool.install(|| product(from, to));
+                assert_eq!(part, whole.slice(s![from..to, ..]), "{from}..{to}");
+            }
+        }
+    }
+}
