@@ -1,6 +1,6 @@
 # `make test` installs what the tests need and runs them all; `make check` is what CI runs.
 
-.PHONY: test fmt lint doc deny check demo reference
+.PHONY: test fmt lint doc deny check demo reference bench bench-short
 
 test:
 	cargo test --workspace --locked
@@ -32,3 +32,10 @@ $(VENV)/bin/python:
 reference: $(VENV)/bin/python
 	cargo build --release --locked
 	$(VENV)/bin/python bench/reference/compare_pack.py $(PACK) --offspan target/release/offspan
+
+# offspan beside its peers (bench/README.md): make bench BENCH="--imagenet"
+bench:
+	python3 bench/run.py $(BENCH)
+
+bench-short:
+	python3 bench/run.py --short $(BENCH)

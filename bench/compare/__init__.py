@@ -1,0 +1,1 @@
+"""What bench/run.py measures with: one idea per file."""
