@@ -139,7 +139,14 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
 pub(crate) fn found_in_words(detector: &Detector) -> String {
     let mut text = String::new();
     for (name, value) in detector.found() {
-        let _ = writeln!(text, "{name}: {value}");
+        let size = value.abs();
+        let _ = if value.fract() == 0.0 {
+            writeln!(text, "{name}: {value}")
+        } else if (1e-3..1e6).contains(&size) {
+            writeln!(text, "{name}: {value:.4}")
+        } else {
+            writeln!(text, "{name}: {value:.3e}")
+        };
     }
     text
 }
