@@ -13,6 +13,9 @@ use crate::{Error, Real, Result};
 /// the result independent of the number of threads.
 const TILE: usize = 256;
 
+/// Columns that one task centres: a cache line of them.
+const STRIP: usize = 16;
+
 /// Rows whose products are summed in `f32` before the sum goes into the `f64` scatter.
 const ROWS_PER_SUM: usize = 512;
 
@@ -85,15 +88,17 @@ impl Moments {
             return Ok(());
         }
         let mean = column_means(rows);
-        let mut centred = Array2::from_elem(rows.dim(), P::default());
+        // One row per column, so that the products below read along rows.
+        let mut centred = Array2::from_elem((rows.ncols(), rows.nrows()), P::default());
         centred
-            .axis_chunks_iter_mut(Axis(0), TILE)
+            .axis_chunks_iter_mut(Axis(0), STRIP)
             .into_par_iter()
-            .zip(rows.axis_chunks_iter(Axis(0), TILE))
-            .for_each(|(mut out, rows)| {
-                for (mut out, row) in out.rows_mut().into_iter().zip(rows.rows()) {
-                    for ((o, &x), &mean) in out.iter_mut().zip(&row).zip(&mean) {
-                        *o = P::from_double(x.to_double() - mean);
+            .zip(rows.axis_chunks_iter(Axis(1), STRIP))
+            .zip(mean.axis_chunks_iter(Axis(0), STRIP))
+            .for_each(|((mut out, columns), mean)| {
+                for (i, row) in columns.rows().into_iter().enumerate() {
+                    for ((mut out, &x), &mean) in out.rows_mut().into_iter().zip(&row).zip(&mean) {
+                        out[i] = P::from_double(x.to_double() - mean);
                     }
                 }
             });
@@ -267,7 +272,7 @@ fn column_means<T: Real>(rows: ArrayView2<'_, T>) -> Array1<f64> {
     sums
 }
 
-/// tile += Cᵢᵀ·Cⱼ for the given columns of C.
+/// tile += Cᵢ·Cⱼᵀ for the given rows of C, one per column of the data.
 fn add_product<P: Real>(
     tile: &mut ArrayViewMut2<'_, f64>,
     centred: ArrayView2<'_, P>,
@@ -275,10 +280,10 @@ fn add_product<P: Real>(
     columns: Range<usize>,
 ) {
     let mut product = Array2::from_elem(tile.dim(), P::default());
-    for block in centred.axis_chunks_iter(Axis(0), ROWS_PER_SUM) {
-        let left = block.slice(s![.., rows.clone()]);
-        let right = block.slice(s![.., columns.clone()]);
-        P::matmul(product.view_mut(), left.t(), right);
+    for block in centred.axis_chunks_iter(Axis(1), ROWS_PER_SUM) {
+        let left = block.slice(s![rows.clone(), ..]);
+        let right = block.slice(s![columns.clone(), ..]);
+        P::matmul(product.view_mut(), left, right.t());
         tile.zip_mut_with(&product, |sum, x| *sum += x.to_double());
     }
 }
