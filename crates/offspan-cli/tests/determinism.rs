@@ -36,19 +36,6 @@ fn flags(method: &str) -> Vec<&'static str> {
     }
 }
 
-/// What the network must give that an ordinary one does not.
-const SPECIAL: [&str; 9] = [
-    "rank-feat",
-    "rank-feat+rank-weight",
-    "knn-plus",
-    "ssd-plus",
-    "mcf",
-    "mnc",
-    "dml-plus",
-    "godin",
-    "csi",
-];
-
 /// Rows of several chunks, few rows for the exact methods, a last layer.
 fn place_with_rows() -> Place {
     let place = Place::new();

@@ -5,11 +5,13 @@
 //! a copy of the rows. Exact percentiles take passes of their own (see `quantile`).
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use crate::kernel::{contiguous_row, contiguous_row_mut};
+use crate::learn::{DkgpParams, LearnedGamma, learn_gamma};
 use crate::logits::{LogitSource, Need, predicted};
 use crate::moments::Moments;
 use crate::preprocess::normalise;
@@ -65,7 +67,7 @@ impl Needs {
     }
 
     /// Whether nothing is needed from a walk over the rows themselves.
-    fn no_walk(&self) -> bool {
+    pub(crate) fn no_walk(&self) -> bool {
         let lists = Needs {
             percentiles: self.percentiles.clone(),
             channel_quantiles: self.channel_quantiles.clone(),
@@ -207,6 +209,8 @@ pub(crate) struct Statistics {
     largest_logit: Option<f64>,
     percentiles: Vec<(f64, f64)>,
     channel_quantiles: Vec<(f64, Array1<f64>)>,
+    /// Searches that a method has made and another may ask for.
+    gammas: Mutex<Vec<(DkgpParams, LearnedGamma)>>,
 }
 
 macro_rules! getter {
@@ -236,6 +240,21 @@ impl Statistics {
     pub(crate) fn channel_quantile(&self, quantile: f64) -> &Array1<f64> {
         let found = self.channel_quantiles.iter().find(|(q, _)| *q == quantile);
         found.map_or_else(|| unreachable!("asked for in the method's needs"), |(_, value)| value)
+    }
+
+    /// The γ of a search on these rows, made when it is first asked for.
+    pub(crate) fn learned_gamma(
+        &self,
+        search: &DkgpParams,
+        training: &Training<'_>,
+    ) -> Result<LearnedGamma> {
+        let mut gammas = self.gammas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = gammas.iter().find(|(made, _)| made == search) {
+            return Ok(*found);
+        }
+        let found = learn_gamma(search, training)?;
+        gammas.push((search.clone(), found));
+        Ok(found)
     }
 
     /// Walks over the rows once for all that can be summed up, and a few times more for quantiles.
@@ -340,6 +359,7 @@ impl Statistics {
             largest_logit: logits.map(|_| largest_logits / (rows as f64).max(1.0)),
             percentiles: Vec::new(),
             channel_quantiles: Vec::new(),
+            gammas: Mutex::default(),
         })
     }
 }

@@ -385,6 +385,24 @@ fn a_row_of_real_width_has_one_score_however_many_rows_come_with_it() {
 }
 
 #[test]
+fn a_fit_in_company_gives_the_same_detector_as_a_fit_alone() {
+    let train = features(120, WIDTH, 1);
+    let methods = every_method();
+    let specs: Vec<MethodSpec> = methods.iter().map(|(_, spec)| spec.clone()).collect();
+    let (data, head) = (whole_dataset("train", train.view()), head(WIDTH));
+    let mut seen = 0;
+    Detector::fit_each(&specs, &data, Some(&head), &whole_fit(), |index, fitted| {
+        let (name, spec) = &methods[index];
+        let alone = fit(spec, train.view()).unwrap();
+        assert!(fitted.unwrap().to_bytes() == alone.to_bytes(), "{name}");
+        seen += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(seen, specs.len());
+}
+
+#[test]
 fn the_length_of_a_row_does_not_matter_under_the_cosine_map() {
     let train = features(60, WIDTH, 1);
     let test = features(40, WIDTH, 2);

@@ -89,10 +89,10 @@ struct LeftOut {
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Reasons of the library often begin with the method.
-        match self.reason.starts_with(&self.method) {
-            true => f.write_str(&self.reason),
-            false => write!(f, "{}: {}", self.method, self.reason),
+        if self.reason.starts_with(&self.method) {
+            return f.write_str(&self.reason);
         }
+        write!(f, "{}: {}", self.method, self.reason)
     }
 }
 

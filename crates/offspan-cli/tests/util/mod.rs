@@ -116,6 +116,19 @@ impl Place {
     }
 }
 
+/// Methods that need what an ordinary network does not give.
+pub(crate) const SPECIAL: [&str; 9] = [
+    "rank-feat",
+    "rank-feat+rank-weight",
+    "knn-plus",
+    "ssd-plus",
+    "mcf",
+    "mnc",
+    "dml-plus",
+    "godin",
+    "csi",
+];
+
 /// What a command did.
 #[derive(Debug)]
 pub(crate) struct Ran {

@@ -58,6 +58,36 @@ pub trait FeatureSource: Send + Sync {
     }
 }
 
+impl<S: FeatureSource + ?Sized> FeatureSource for &S {
+    fn rows(&self) -> usize {
+        (**self).rows()
+    }
+
+    fn width(&self) -> usize {
+        (**self).width()
+    }
+
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+        (**self).read_f32(start, out);
+    }
+
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+        (**self).read_f64(start, out);
+    }
+
+    fn origin(&self) -> Option<&dyn FeatureSource> {
+        (**self).origin()
+    }
+
+    fn release(&self, rows: Range<usize>) {
+        (**self).release(rows);
+    }
+}
+
 macro_rules! array_source {
     ($type:ident) => {
         impl FeatureSource for ArrayView2<'_, $type> {

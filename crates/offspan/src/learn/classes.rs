@@ -23,17 +23,7 @@ impl Classes {
     /// Numbers the distinct labels of the kept rows in ascending order. Rows that are not kept have
     /// no class of their own and must not be asked for.
     pub(super) fn read(method: &str, training: &Training<'_>) -> Result<Self> {
-        let missing =
-            |what, hint: String| Error::MissingInput { who: method.to_owned(), what, hint };
-        let Some(labels) = &training.data.labels else {
-            return Err(missing(
-                "the training rows' class labels",
-                format!(
-                    "store whole numbers, one per row, as `labels` beside the features of {}",
-                    training.data.name
-                ),
-            ));
-        };
+        let labels = training.labels(method)?;
         let rows = training.data.rows();
         let chunks = || (0..rows).step_by(CHUNK).map(|start| start..(start + CHUNK).min(rows));
         let mut distinct = BTreeSet::new();
@@ -50,10 +40,11 @@ impl Classes {
             }
         }
         if distinct.len() < 2 {
-            return Err(missing(
-                "labels of at least two classes",
-                format!("those of {} are all the same", training.data.name),
-            ));
+            return Err(Error::MissingInput {
+                who: method.to_owned(),
+                what: "labels of at least two classes",
+                hint: format!("those of {} are all the same", training.data.name),
+            });
         }
         let values: Vec<i64> = distinct.into_iter().collect();
         let mut of_rows = Vec::with_capacity(rows);
@@ -101,8 +92,8 @@ mod tests {
     fn missing_or_single_labels_are_clear_errors() {
         assert_eq!(
             read(None).unwrap_err().to_string(),
-            "rff-opt needs the training rows' class labels: store whole numbers, one per row, as \
-             `labels` beside the features of train"
+            "rff-opt on train needs labels: store each row's class as whole numbers `labels` beside \
+             `features`"
         );
         assert_eq!(
             read(Some(&[4; 5])).unwrap_err().to_string(),

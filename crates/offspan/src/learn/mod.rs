@@ -21,6 +21,6 @@ mod rows;
 pub use autoencoder::AutoencoderParams;
 pub(crate) use autoencoder::{Autoencoder, train};
 pub use dkgp::DkgpParams;
-pub(crate) use dkgp::learn_gamma;
+pub(crate) use dkgp::{LearnedGamma, learn_gamma};
 pub use rff_opt::RffOptParams;
 pub(crate) use rff_opt::select;

@@ -17,7 +17,7 @@ pub(super) struct KeptRows(Vec<usize>);
 
 impl KeptRows {
     pub(super) fn new(training: &Training<'_>) -> Self {
-        KeptRows((0..training.data.rows()).filter(|&row| training.hold_out.keeps(row)).collect())
+        KeptRows(training.kept())
     }
 
     pub(super) fn count(&self) -> usize {

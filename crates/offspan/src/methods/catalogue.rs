@@ -65,38 +65,48 @@ const EXACT: &[Parameter] = &[
     FUSE,
 ];
 
-const NYSTROM_REACT: &[Parameter] = &[
-    parameter("--kernel", "gaussian"),
-    GAMMA,
-    DEGREE,
-    COEF0,
-    COSINE,
-    parameter("--landmarks", "1024"),
-    parameter("--sampling", "low-energy"),
-    parameter("--landmark-rows", "none"),
-    parameter("--residual", "plain"),
-    parameter("--rank-floor", "1e-12"),
-    parameter("--rank-rule", "drop"),
-    EXPLAINED,
-    COMPONENTS,
-    parameter("--react", "p90"),
-    parameter("--fuse", "energy-ratio"),
-    SEED,
-];
+/// Kernel PCA through landmarks; with and without ReAct only these two defaults differ.
+macro_rules! nystrom {
+    ($react:literal, $fuse:literal) => {
+        &[
+            parameter("--kernel", "gaussian"),
+            GAMMA,
+            DEGREE,
+            COEF0,
+            COSINE,
+            parameter("--landmarks", "1024"),
+            parameter("--sampling", "low-energy"),
+            parameter("--landmark-rows", "none"),
+            parameter("--residual", "plain"),
+            parameter("--rank-floor", "1e-12"),
+            parameter("--rank-rule", "drop"),
+            EXPLAINED,
+            COMPONENTS,
+            parameter("--react", $react),
+            parameter("--fuse", $fuse),
+            SEED,
+        ]
+    };
+}
 
-const FOURIER_REACT: &[Parameter] = &[
-    parameter("--kernel", "gaussian"),
-    parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
-    COSINE,
-    parameter("--features", "2048"),
-    parameter("--draw", "structured (laplacian: iid)"),
-    parameter("--frequencies", "none"),
-    parameter("--explained-variance", "0.8"),
-    COMPONENTS,
-    parameter("--react", "p90"),
-    parameter("--fuse", "energy-product"),
-    SEED,
-];
+/// The same for random features.
+macro_rules! fourier {
+    ($react:literal, $fuse:literal) => {
+        &[
+            parameter("--kernel", "gaussian"),
+            parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
+            COSINE,
+            parameter("--features", "2048"),
+            parameter("--draw", "structured (laplacian: iid)"),
+            parameter("--frequencies", "none"),
+            parameter("--explained-variance", "0.8"),
+            COMPONENTS,
+            parameter("--react", $react),
+            parameter("--fuse", $fuse),
+            SEED,
+        ]
+    };
+}
 
 const PAPER: &str =
     "Kernel PCA for Out-of-Distribution Detection: Non-Linear Kernel Selection and Approximation";
@@ -121,24 +131,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-nys",
         summary: "kernel PCA through landmarks (Nyström), any kernel",
         needs: "features; logits or head for low-energy and high-energy sampling",
-        parameters: &[
-            parameter("--kernel", "gaussian"),
-            GAMMA,
-            DEGREE,
-            COEF0,
-            COSINE,
-            parameter("--landmarks", "1024"),
-            parameter("--sampling", "low-energy"),
-            parameter("--landmark-rows", "none"),
-            parameter("--residual", "plain"),
-            parameter("--rank-floor", "1e-12"),
-            parameter("--rank-rule", "drop"),
-            EXPLAINED,
-            COMPONENTS,
-            REACT,
-            FUSE,
-            SEED,
-        ],
+        parameters: nystrom!("none", "none"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -147,19 +140,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-rff",
         summary: "kernel PCA through random Fourier features, gaussian or laplacian",
         needs: "features only",
-        parameters: &[
-            parameter("--kernel", "gaussian"),
-            parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
-            COSINE,
-            parameter("--features", "2048"),
-            parameter("--draw", "structured (laplacian: iid)"),
-            parameter("--frequencies", "none"),
-            parameter("--explained-variance", "0.8"),
-            COMPONENTS,
-            REACT,
-            FUSE,
-            SEED,
-        ],
+        parameters: fourier!("none", "none"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -168,7 +149,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-nys+react",
         summary: "kpca-nys of activations cut by ReAct, fused with their energy: E / e",
         needs: "features and head",
-        parameters: NYSTROM_REACT,
+        parameters: nystrom!("p90", "energy-ratio"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -177,7 +158,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-rff+react",
         summary: "kpca-rff of activations cut by ReAct, fused with their energy: (1 − e)·E",
         needs: "features and head",
-        parameters: FOURIER_REACT,
+        parameters: fourier!("p90", "energy-product"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,

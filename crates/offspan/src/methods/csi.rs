@@ -6,7 +6,6 @@ use ndarray::{Array1, Array2, Axis, s};
 
 use super::bank::Bank;
 use super::model::{Found, Scorer, Stored, rows_of};
-use super::trained::inverse_means;
 use crate::io::{Dataset, Extra, TensorWriter, read_finite};
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::observer::check_interrupt;
@@ -115,6 +114,11 @@ fn check_shift_logits(logits: &Extra<'_>, views: usize, data: &Dataset<'_>) -> R
         format!("[rows, {views}], one per view"),
         format!("[rows] × {:?}", logits.shape),
     ))
+}
+
+/// 1/mean of sums over rows; a view whose sum is 0 tells nothing and gets no weight.
+fn inverse_means(sums: &Array1<f64>, rows: usize) -> Array1<f64> {
+    sums.mapv(|sum| if sum == 0.0 { 0.0 } else { rows as f64 / sum })
 }
 
 /// Views and width of a dataset's contrastive features.

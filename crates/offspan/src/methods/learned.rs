@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Found, ModelSummary, Scorer, Stored};
 use crate::io::{Dataset, TensorWriter, read_finite};
-use crate::kpca::{self, KpcaModel, KpcaParams, MapParams};
-use crate::learn::{
-    Autoencoder, AutoencoderParams, DkgpParams, RffOptParams, learn_gamma, select, train,
-};
+use crate::kpca::{self, Clip, KpcaModel, KpcaParams, MapParams};
+use crate::learn::{Autoencoder, AutoencoderParams, DkgpParams, RffOptParams, select, train};
+use crate::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Kernel, Result};
 
@@ -62,15 +61,18 @@ pub(crate) struct Reconstruction {
 }
 
 impl Reconstruction {
-    pub(super) fn fit(params: &AutoencoderParams, training: &Training<'_>) -> Result<Fitted<Self>> {
-        let (autoencoder, report) = train(params, training)?;
+    pub(super) fn fit(
+        params: &AutoencoderParams,
+        training: &Training<'_>,
+        known: &Statistics,
+    ) -> Result<Self> {
+        let (autoencoder, report) = train(params, training, known.channels())?;
         let found = found([
             ("epochs", report.epochs as f64),
             ("error of rows held aside", report.best_error),
             ("stopped by the rule", f64::from(u8::from(report.stopped_by_rule))),
         ]);
-        let rows = training.rows() as u64;
-        Ok(Fitted { model: Reconstruction { autoencoder, found }, rows, fingerprint: 0 })
+        Ok(Reconstruction { autoencoder, found })
     }
 
     pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
@@ -121,7 +123,8 @@ impl LearnedKpca {
             draw,
             parts: Some(Box::new(selected.parts)),
         };
-        let kpca = KpcaParams { map, ..params.kpca.clone() };
+        let react = selected.clip.map(Clip::Value);
+        let kpca = KpcaParams { map, react, ..params.kpca.clone() };
         let found = found([
             ("features drawn", selected.given as f64),
             ("features kept", selected.kept as f64),
@@ -134,8 +137,9 @@ impl LearnedKpca {
     pub(super) fn fit_dkgp(
         params: &DkgpKpcaParams,
         training: &Training<'_>,
+        known: &Statistics,
     ) -> Result<Fitted<Self>> {
-        let learned = learn_gamma(&params.search, training)?;
+        let learned = known.learned_gamma(&params.search, training)?;
         let found = found([
             ("gamma", learned.gamma),
             ("scale", learned.scale),

@@ -1,6 +1,7 @@
 //! Every method, under one name, one fit and one score. One file per method.
 
 mod bank;
+mod build;
 mod catalogue;
 mod csi;
 mod dml;
@@ -20,6 +21,7 @@ mod rectified;
 mod reg_pca;
 mod she;
 mod spec;
+mod supcon;
 mod tnn;
 mod trained;
 mod vim;

@@ -1,7 +1,6 @@
 //! Scores of networks that were trained for the purpose, from what such a network gives: tensors
 //! that the pack carries beside `features`.
 
-use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
 use super::model::{Found, Scorer, Stored, rows_of};
@@ -177,97 +176,4 @@ impl Scorer for Trained {
     }
 
     fn write<'a>(&'a self, _: &str, _: &mut TensorWriter<'a>) {}
-}
-
-/// The row's tensor of a method that works on another tensor than `features`.
-pub(super) fn dataset_on<'a>(
-    who: &str,
-    tensor: &'static str,
-    data: &'a Dataset<'_>,
-) -> Result<Dataset<'a>> {
-    let hint = format!(
-        "store the features of a network trained with a contrastive loss (SupCon) as `{tensor}` \
-         [rows, width] beside `features`"
-    );
-    let extra = data.extra(who, tensor, &hint)?;
-    let mut on = Dataset::new(data.name.clone(), Borrowed(&*extra.rows));
-    on.labels.clone_from(&data.labels);
-    Ok(on)
-}
-
-/// A source that belongs to another dataset.
-struct Borrowed<'a>(&'a dyn crate::io::FeatureSource);
-
-impl crate::io::FeatureSource for Borrowed<'_> {
-    fn rows(&self) -> usize {
-        self.0.rows()
-    }
-
-    fn width(&self) -> usize {
-        self.0.width()
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn read_f32(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f32>) {
-        self.0.read_f32(start, out);
-    }
-
-    fn read_f64(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f64>) {
-        self.0.read_f64(start, out);
-    }
-
-    fn release(&self, rows: std::ops::Range<usize>) {
-        self.0.release(rows);
-    }
-}
-
-/// The tensor that SupCon features are stored under.
-pub(super) const SUPCON: &str = "supcon";
-
-/// A method on the SupCon features of the rows.
-#[derive(Debug, Clone)]
-pub(crate) struct OnSupcon {
-    pub(super) name: &'static str,
-    pub(super) score: super::model::Model,
-    pub(super) width: usize,
-}
-
-impl Scorer for OnSupcon {
-    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        let on = dataset_on(self.name, SUPCON, data)?;
-        if on.width() == self.width {
-            return self.score.check_inputs(&on);
-        }
-        Err(Error::shape(
-            format!("`{SUPCON}` of {}", data.name),
-            format!("{} columns, as in training", self.width),
-            format!("{} columns", on.width()),
-        ))
-    }
-
-    fn extras(&self) -> &'static [&'static str] {
-        &[SUPCON]
-    }
-
-    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        self.score.score(&dataset_on(self.name, SUPCON, data)?, start, out)
-    }
-
-    fn found(&self) -> Found {
-        let mut found = self.score.found();
-        found.insert("supcon width".to_owned(), self.width as f64);
-        found
-    }
-
-    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        self.score.write(prefix, writer);
-    }
-}
-
-/// Means over rows of something per shifted view.
-pub(super) fn inverse_means(sums: &Array1<f64>, rows: usize) -> Array1<f64> {
-    sums.mapv(|sum| if sum == 0.0 { 0.0 } else { rows as f64 / sum })
 }

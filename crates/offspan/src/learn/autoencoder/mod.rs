@@ -2,7 +2,6 @@
 
 mod layer;
 mod network;
-mod spread;
 mod train;
 
 use ndarray::{Array1, ArrayView2};

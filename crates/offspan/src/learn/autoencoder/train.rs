@@ -8,12 +8,12 @@ use crate::learn::plateau::Plateau;
 use crate::learn::rows::{KeptRows, read_batch};
 use crate::observer::check_interrupt;
 use crate::random::{Random, Stream};
+use crate::statistics::Channels;
 use crate::training::Training;
 use crate::{Error, Precision, Preprocess, Result};
 
 use super::layer::Layer;
 use super::network::Network;
-use super::spread::Spread;
 use super::{Autoencoder, AutoencoderParams};
 
 const BATCH: usize = 256;
@@ -26,6 +26,9 @@ const MOST_ASIDE: usize = 5000;
 /// Epochs without a relative improvement of the error aside by the tolerance end the training.
 const TOLERANCE: f64 = 1e-3;
 const PATIENCE: usize = 3;
+
+/// A variance of at most this share of the squared mean is what rounding leaves of equal rows.
+const EQUAL_ROWS: f64 = 1e-24;
 
 /// How a training went.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,11 +45,15 @@ pub(crate) struct TrainingReport {
 pub(crate) fn train(
     params: &AutoencoderParams,
     training: &Training<'_>,
+    channels: &Channels,
 ) -> Result<(Autoencoder, TrainingReport)> {
     let width = training.data.width();
-    let spread = Spread::of(training)?;
-    let batches = Batches::new(training, &spread);
     let kept = KeptRows::new(training);
+    if kept.count() < 2 {
+        let (what, got) = (training.data.name.clone(), kept.count());
+        return Err(Error::TooFewRows { what, expected: 2, got });
+    }
+    let batches = Batches::new(training, channels)?;
     let aside = ((ASIDE_SHARE * kept.count() as f64) as usize).clamp(1, MOST_ASIDE);
     let aside = kept.sample(aside, params.seed, Stream::Evaluation, 0);
     let mut rows = kept.without(&aside);
@@ -82,8 +89,8 @@ pub(crate) fn train(
         let what = training.data.name.clone();
         return Err(Error::TooLarge { what, precision: Precision::F32 });
     }
-    let best_error = best_error * spread.rms * spread.rms;
-    let model = Autoencoder { centre: batches.mean, network: network.scaled(spread.rms) };
+    let best_error = best_error * batches.rms * batches.rms;
+    let model = Autoencoder { centre: batches.mean, network: network.scaled(batches.rms) };
     Ok((model, TrainingReport { epochs, best_error, stopped_by_rule }))
 }
 
@@ -91,12 +98,24 @@ pub(crate) fn train(
 struct Batches<'a> {
     training: &'a Training<'a>,
     mean: Array1<f32>,
+    /// Root of the mean variance of the columns: one number for all, so that columns keep their
+    /// proportions, and with them the meaning of the reconstruction error.
     rms: f64,
 }
 
 impl<'a> Batches<'a> {
-    fn new(training: &'a Training<'a>, spread: &Spread) -> Self {
-        Batches { training, mean: spread.mean.mapv(|x| x as f32), rms: spread.rms }
+    fn new(training: &'a Training<'a>, channels: &Channels) -> Result<Self> {
+        let what = || training.data.name.clone();
+        let (variance, size) = (channels.variance.sum(), channels.mean.dot(&channels.mean));
+        if !(variance.is_finite() && size.is_finite()) {
+            return Err(Error::TooLarge { what: what(), precision: Precision::F32 });
+        }
+        // Rounding leaves a little of equal rows.
+        if variance <= EQUAL_ROWS * size {
+            return Err(Error::NoVariance { what: what() });
+        }
+        let rms = (variance / channels.variance.len() as f64).sqrt();
+        Ok(Batches { training, mean: channels.mean.mapv(|x| x as f32), rms })
     }
 
     fn read(&self, rows: &[usize]) -> Result<Array2<f32>> {
@@ -151,6 +170,7 @@ mod tests {
     use super::*;
     use crate::io::Dataset;
     use crate::learn::rows::testing::{training, with_threads};
+    use crate::statistics::{Needs, Statistics};
 
     /// Rows near a curved surface of two dimensions in ten, far from the origin and of any scale.
     fn surface(count: usize, scale: f32) -> Array2<f32> {
@@ -169,7 +189,28 @@ mod tests {
     fn fit(rows: &Array2<f32>, most_epochs: usize) -> (Autoencoder, TrainingReport) {
         let data = Dataset::new("train", rows.view());
         let params = AutoencoderParams { hidden: Some(32), most_epochs, ..Default::default() };
-        train(&params.check().unwrap(), &training(&data)).unwrap()
+        train_on(&params.check().unwrap(), &training(&data)).unwrap()
+    }
+
+    fn train_on(
+        params: &AutoencoderParams,
+        training: &Training<'_>,
+    ) -> Result<(Autoencoder, TrainingReport)> {
+        let needs = Needs { channels: true, ..Needs::default() };
+        let known = Statistics::gather(training, &needs)?;
+        train(params, training, known.channels())
+    }
+
+    #[test]
+    fn equal_rows_and_single_rows_are_errors() {
+        let rows = Array2::<f32>::from_elem((5, 2), 0.3);
+        let told = |rows: ndarray::ArrayView2<'_, f32>| {
+            let data = Dataset::new("train", rows);
+            train_on(&AutoencoderParams::default(), &training(&data)).unwrap_err()
+        };
+        assert!(matches!(told(rows.view()), Error::NoVariance { .. }));
+        let one = rows.slice(ndarray::s![..1, ..]);
+        assert!(matches!(told(one), Error::TooFewRows { got: 1, .. }));
     }
 
     #[test]

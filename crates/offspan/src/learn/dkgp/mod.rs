@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-pub(crate) use search::learn_gamma;
+pub(crate) use search::{LearnedGamma, learn_gamma};
 
 /// The square matrices of more inducing points would take longer than the kernel PCA itself.
 const MOST_INDUCING: usize = 4096;

@@ -222,7 +222,7 @@ mod tests {
         let rows = Array2::<f64>::ones((6, 2));
         let data = Dataset::new("train", rows.view());
         let error = learn_gamma(&DkgpParams::default(), &training(&data)).unwrap_err().to_string();
-        assert!(error.starts_with("dkgp needs the training rows' class labels"), "{error}");
+        assert!(error.starts_with("dkgp on train needs labels: "), "{error}");
         let mut zero = rows.clone();
         zero.row_mut(2).fill(0.0);
         let error = learn(&zero, &[0, 1, 0, 1, 0, 1], DkgpParams::default()).unwrap_err();

@@ -7,13 +7,10 @@ use crate::error::in_order;
 use crate::kpca::read_block;
 use crate::map::Fourier;
 use crate::observer::check_interrupt;
-use crate::training::{Training, chunk_rows};
+use crate::training::{BLOCK, Training, chunk_rows};
 use crate::{Preprocess, Real, Result};
 
 use super::super::classes::Classes;
-
-/// Rows that one task reads and maps.
-const BLOCK: usize = 256;
 
 /// Features whose sums one task keeps.
 const COLUMNS: usize = 256;

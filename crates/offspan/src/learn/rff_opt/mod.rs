@@ -71,6 +71,8 @@ pub(crate) struct Selected {
     pub(crate) given: usize,
     /// The features kept.
     pub(crate) kept: usize,
+    /// ReAct's c, so that nobody has to look for it again.
+    pub(crate) clip: Option<f64>,
 }
 
 /// Draws the features of checked parameters and keeps those that the labels ask for.
@@ -108,7 +110,7 @@ fn select_in<T: Real>(
         phases: phases.select(Axis(0), &chosen).mapv(Real::to_double),
         amplitudes: Some(amplitudes),
     };
-    Ok(Selected { parts, given: features, kept: chosen.len() })
+    Ok(Selected { parts, given: features, kept: chosen.len(), clip: preprocess.clip })
 }
 
 #[cfg(test)]
