@@ -206,7 +206,7 @@ pub(crate) struct MethodArgs {
     pub(crate) components: Option<usize>,
 
     /// ReAct: cut activations at this value, or at a percentile of the training activations (p90)
-    #[arg(long, value_name = "C|pNN")]
+    #[arg(long, value_name = "C|pNN", allow_hyphen_values = true)]
     pub(crate) react: Option<Clip>,
 
     /// Combine the residual e with the energy E

@@ -388,9 +388,6 @@ fn unit_rows(
         .position(|has_direction| !has_direction);
     match zero {
         None => Ok(unit),
-        Some(row) => {
-            let what = training.data.name.clone();
-            Err(Error::ZeroRow { what, row: numbers[row], after: "", hint: "" })
-        }
+        Some(row) => Err(training.data.zero_row(numbers[row])),
     }
 }

@@ -164,6 +164,12 @@ impl<'a> Dataset<'a> {
     pub fn from_static(name: &str, bytes: &'static [u8]) -> Result<Dataset<'static>> {
         Self::from_tensors(name, &TensorFile::from_bytes(Path::new(name), Bytes::Static(bytes))?)
     }
+
+    /// The error for a row that has no direction.
+    pub(crate) fn zero_row(&self, row: usize) -> Error {
+        let after = if self.features.origin().is_some() { " after rectification" } else { "" };
+        Error::ZeroRow { what: self.name.clone(), row, after, hint: "" }
+    }
 }
 
 /// A few rows of a dataset, copied together.

@@ -222,9 +222,14 @@ fn build_map<T: Real>(
 }
 
 fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
-    let after = if preprocess.clip.is_some() { " after clipping" } else { "" };
-    let hint = ", or fit with --no-cosine";
-    Error::ZeroRow { what: data.name.clone(), row, after, hint }
+    let mut error = data.zero_row(row);
+    if let Error::ZeroRow { after, hint, .. } = &mut error {
+        *hint = ", or fit with --no-cosine";
+        if preprocess.clip.is_some() {
+            *after = " after clipping";
+        }
+    }
+    error
 }
 
 /// The moments of the raw coordinates of all rows, chunk by chunk.

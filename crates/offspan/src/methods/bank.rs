@@ -96,8 +96,7 @@ impl Bank {
                 let hash = read_rows(data, rows, block.view_mut())?;
                 for (mut row, &number) in block.rows_mut().into_iter().zip(rows) {
                     if !normalise(contiguous_row_mut(&mut row)) {
-                        let what = data.name.clone();
-                        return Err(Error::ZeroRow { what, row: number, after: "", hint: "" });
+                        return Err(data.zero_row(number));
                     }
                 }
                 training.observer.advance(rows.len() as u64);

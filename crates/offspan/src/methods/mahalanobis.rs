@@ -39,7 +39,8 @@ impl Mahalanobis {
             (known.moments(), known.classes())
         };
         let (offsets, within) = split(moments, classes);
-        let whitening = whitening(&within, &training.data.name)?;
+        let what = format!("{}, inside each class", training.data.name);
+        let whitening = whitening(&within, largest_variance(&moments.covariance()), &what)?;
         let centres = linalg::product(offsets.view(), whitening.t());
         Ok(Mahalanobis { unit, centre: moments.mean().clone(), whitening, centres })
     }
@@ -49,7 +50,7 @@ impl Mahalanobis {
         let moments = known.unit_moments();
         let covariance = moments.covariance();
         let deviations = covariance.diag().mapv(|variance| variance.max(0.0).sqrt());
-        let largest = deviations.iter().fold(0.0f64, |m, &x| m.max(x));
+        let largest = largest_variance(&covariance).sqrt();
         let alive: Vec<usize> = (0..deviations.len())
             .filter(|&channel| deviations[channel] > CONSTANT_CHANNEL * largest)
             .collect();
@@ -57,7 +58,7 @@ impl Mahalanobis {
         let correlation = Array2::from_shape_fn((alive.len(), alive.len()), |(i, j)| {
             covariance[[alive[i], alive[j]]] * scale(i) * scale(j)
         });
-        let narrow = whitening(&correlation, &training.data.name)?;
+        let narrow = whitening(&correlation, 1.0, &training.data.name)?;
         // The standardisation becomes part of A; constant channels get zeros.
         let mut whitening = Array2::zeros((narrow.nrows(), deviations.len()));
         for (i, &channel) in alive.iter().enumerate() {
@@ -126,15 +127,19 @@ fn split(moments: &Moments, classes: &ClassMeans) -> (Array2<f64>, Array2<f64>) 
     (offsets, moments.covariance() - between)
 }
 
+fn largest_variance(covariance: &Array2<f64>) -> f64 {
+    covariance.diag().iter().fold(0.0, |m, &x| m.max(x))
+}
+
 /// Λ^(−1/2)Vᵀ of a covariance, without directions at rounding level: eigenvalues of at most
-/// m·ε·max.
-fn whitening(covariance: &Array2<f64>, what: &str) -> Result<Array2<f64>> {
+/// m·ε·max, where the maximum includes the `scale` of the numbers that the covariance came from.
+fn whitening(covariance: &Array2<f64>, scale: f64, what: &str) -> Result<Array2<f64>> {
     let no_variance = || Error::NoVariance { what: what.to_owned() };
     if covariance.is_empty() {
         return Err(no_variance());
     }
     let eigen = linalg::symmetric_eigen(covariance.view())?;
-    let largest = eigen.values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let largest = eigen.values.iter().fold(scale, |m, x| m.max(x.abs()));
     let floor = covariance.nrows() as f64 * f64::EPSILON * largest;
     let rank = eigen.values.iter().take_while(|value| **value > floor).count();
     if rank == 0 {

@@ -7,7 +7,7 @@ use offspan::io::{Dataset, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
-    MapParams, MethodSpec, Residual, Sampling,
+    MapParams, MethodSpec, Rectification, Residual, Sampling,
 };
 
 use crate::common::{
@@ -488,4 +488,27 @@ fn labels_that_are_no_classes_of_the_last_layer_are_refused() {
             assert!(told.contains(&format!("label {label}")), "{name}: {told}");
         }
     }
+}
+
+#[test]
+fn classes_of_one_row_each_have_no_variance_inside() {
+    let rows = features(40, WIDTH, 1);
+    for name in ["mahalanobis", "mahalanobis-pp"] {
+        let mut data = whole_dataset("train", rows.view());
+        data.labels = Some(Labels::from(&(0..40).collect::<Vec<i64>>()[..]));
+        let spec = MethodSpec::named(name).unwrap();
+        let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
+        assert!(told.contains("train, inside each class: all rows are the same"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn a_row_that_rectification_makes_zero_is_told_as_such() {
+    let rows = features(40, WIDTH, 1).mapv(f32::abs);
+    let data = whole_dataset("train", rows.view());
+    let react = Rectification::React { at: Clip::Value(0.0) };
+    let spec =
+        MethodSpec::Rectified { steps: vec![react], score: Box::new(knn(1)), raw_fit: false };
+    let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
+    assert!(told.contains("is all zeros after rectification; "), "{told}");
 }
