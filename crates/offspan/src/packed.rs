@@ -4,9 +4,9 @@
 //! They are packed in the order in which the inner loop reads them, so nothing is packed per batch,
 //! a single row streams through them at the speed of memory, and many rows share each cache line.
 //!
-//! A number of the result is Σ over blocks of [`DEPTH`] terms, each block a chain of fused
-//! multiply-adds from zero. That order depends on nothing else: neither on the other rows, nor on
-//! threads, nor on the width of the processor's vectors.
+//! A number of the result is Σ over blocks of [`Number::DEPTH`] terms, each block summed in an order
+//! that depends on nothing else: neither on the other rows, nor on threads, nor on the width of the
+//! processor's vectors.
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use rayon::prelude::*;
@@ -15,24 +15,95 @@ use crate::vector::dispatch;
 use crate::{Precision, Real};
 
 /// Columns of the result that the inner loop computes at once.
-const PANEL: usize = 16;
-/// Terms of a block: a panel's block stays in the first cache while all rows pass.
-const DEPTH: usize = 256;
+pub(crate) const PANEL: usize = 16;
 /// Rows that share one read of a panel: 6 × 16 sums fill the registers of AVX2.
 const ROWS: usize = 6;
 /// Panels that one row runs along at once, to have enough independent chains.
-const PANELS_OF_ONE_ROW: usize = 4;
+pub(crate) const PANELS_OF_ONE_ROW: usize = 4;
 /// With fewer rows than this, threads share the panels instead of the rows.
 const FEW_ROWS: usize = 8;
 /// Panels per task then.
 const PANELS_PER_TASK: usize = 32;
+
+/// What is multiplied, and the inner loops over one block.
+pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
+    /// Terms of a block: a panel's block stays in the first cache while all rows pass.
+    const DEPTH: usize;
+    /// Terms that one instruction takes together.
+    const STEP: usize;
+    /// Leave to use instructions, asked for once per product.
+    type Token: Copy;
+
+    /// What this processor has.
+    fn token() -> Self::Token;
+
+    /// The sums of COUNT rows against one panel, over the terms of a block.
+    fn sums<const COUNT: usize>(
+        token: Self::Token,
+        panel: &[Self],
+        rows: &[Self],
+    ) -> [[f32; PANEL]; COUNT];
+
+    /// The sums of one row against several panels, same bits as [`Number::sums`].
+    fn sums_of_one_row(
+        token: Self::Token,
+        panels: [&[Self]; PANELS_OF_ONE_ROW],
+        row: &[Self],
+    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW];
+}
+
+/// Chains of fused multiply-adds from zero.
+impl Number for f32 {
+    const DEPTH: usize = 256;
+    const STEP: usize = 1;
+    type Token = ();
+
+    #[inline(always)]
+    fn token() {}
+
+    #[inline(always)]
+    fn sums<const COUNT: usize>((): (), panel: &[f32], rows: &[f32]) -> [[f32; PANEL]; COUNT] {
+        let mut sums = [[0.0f32; PANEL]; COUNT];
+        for (x, columns) in rows.chunks_exact(COUNT).zip(panel.chunks_exact(PANEL)) {
+            for i in 0..COUNT {
+                for j in 0..PANEL {
+                    sums[i][j] = x[i].mul_add(columns[j], sums[i][j]);
+                }
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn sums_of_one_row(
+        (): (),
+        [a, b, c, d]: [&[f32]; PANELS_OF_ONE_ROW],
+        row: &[f32],
+    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW] {
+        let mut sums = [[0.0f32; PANEL]; PANELS_OF_ONE_ROW];
+        let panels = a
+            .chunks_exact(PANEL)
+            .zip(b.chunks_exact(PANEL))
+            .zip(c.chunks_exact(PANEL))
+            .zip(d.chunks_exact(PANEL));
+        for (&x, (((a, b), c), d)) in row.iter().zip(panels) {
+            for j in 0..PANEL {
+                sums[0][j] = x.mul_add(a[j], sums[0][j]);
+                sums[1][j] = x.mul_add(b[j], sums[1][j]);
+                sums[2][j] = x.mul_add(c[j], sums[2][j]);
+                sums[3][j] = x.mul_add(d[j], sums[3][j]);
+            }
+        }
+        sums
+    }
+}
 
 /// A matrix that rows are multiplied with again and again. Packed in single precision; double
 /// precision is for reference and takes the general product.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Weights<T> {
     matrix: Array2<T>,
-    packed: Option<Packed>,
+    packed: Option<Packed<f32>>,
 }
 
 impl<T: Real> Weights<T> {
@@ -66,49 +137,53 @@ fn as_single<T: Real>(numbers: Option<&[T]>) -> &[f32] {
 
 /// A matrix B of one row per column of the result x·Bᵀ.
 #[derive(Debug, Clone, PartialEq)]
-struct Packed {
+pub(crate) struct Packed<N> {
     rows: usize,
     depth: usize,
-    /// `[block of depth][panel][term][column]`, the last panel filled up with zeros.
-    numbers: Vec<f32>,
+    /// `[block of terms][panel][step][column][term of the step]`, filled up with zeros.
+    numbers: Vec<N>,
 }
 
-impl Packed {
-    fn new((rows, depth): (usize, usize), matrix: &[f32]) -> Self {
-        let panels = rows.div_ceil(PANEL);
-        let mut numbers = vec![0.0; panels * PANEL * depth];
-        for start in (0..depth).step_by(DEPTH) {
-            let terms = DEPTH.min(depth - start);
-            let block = &mut numbers[panels * PANEL * start..][..panels * PANEL * terms];
-            block.par_chunks_exact_mut(PANEL * terms).enumerate().for_each(|(panel, numbers)| {
+impl<N: Number> Packed<N> {
+    pub(crate) fn new((rows, depth): (usize, usize), matrix: &[N]) -> Self {
+        let width = rows.next_multiple_of(PANEL);
+        let mut numbers = vec![N::default(); width * depth.next_multiple_of(N::STEP)];
+        for start in (0..depth).step_by(N::DEPTH) {
+            let terms = N::DEPTH.min(depth - start);
+            let size = PANEL * terms.next_multiple_of(N::STEP);
+            let block = &mut numbers[width * start..][..width / PANEL * size];
+            block.par_chunks_exact_mut(size).enumerate().for_each(|(panel, numbers)| {
                 for (column, row) in (panel * PANEL..rows.min((panel + 1) * PANEL)).enumerate() {
                     let from = &matrix[row * depth + start..][..terms];
-                    for (to, x) in numbers.chunks_exact_mut(PANEL).zip(from) {
-                        to[column] = *x;
-                    }
+                    interleave::<N>(from, PANEL, column, numbers);
                 }
             });
         }
         Packed { rows, depth, numbers }
     }
 
-    fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
-        let panels = self.rows.div_ceil(PANEL);
-        (0..self.depth).step_by(DEPTH).map(move |start| {
-            let terms = DEPTH.min(self.depth - start);
-            let numbers = &self.numbers[panels * PANEL * start..][..panels * PANEL * terms];
-            Block { start, terms, numbers }
+    fn blocks(&self) -> impl Iterator<Item = Block<'_, N>> {
+        let width = self.rows.next_multiple_of(PANEL);
+        (0..self.depth).step_by(N::DEPTH).map(move |start| {
+            let terms = N::DEPTH.min(self.depth - start);
+            let padded = terms.next_multiple_of(N::STEP);
+            Block {
+                start,
+                terms,
+                padded,
+                numbers: &self.numbers[width * start..][..width * padded],
+            }
         })
     }
 
     /// out = x·Bᵀ; both row-major. Many rows on the calling thread, few rows on all threads.
-    fn product(&self, x: &[f32], out: &mut [f32]) {
+    pub(crate) fn product(&self, x: &[N], out: &mut [f32]) {
         if self.depth == 0 || self.rows == 0 {
             return out.fill(0.0);
         }
         assert_eq!(x.len() / self.depth * self.rows, out.len(), "shapes of the product");
         out.fill(0.0);
-        let rows: Vec<&[f32]> = x.chunks_exact(self.depth).collect();
+        let rows: Vec<&[N]> = x.chunks_exact(self.depth).collect();
         let mut results: Vec<&mut [f32]> = out.chunks_exact_mut(self.rows).collect();
         if rows.len() >= FEW_ROWS || self.rows <= PANEL * PANELS_PER_TASK {
             return self.panels(0, &rows, &mut results);
@@ -128,26 +203,24 @@ impl Packed {
     }
 
     /// Adds to results that begin with panel `first`.
-    fn panels(&self, first: usize, rows: &[&[f32]], results: &mut [&mut [f32]]) {
+    fn panels(&self, first: usize, rows: &[&[N]], results: &mut [&mut [f32]]) {
         let Some(width) = results.first().map(|result| result.len()) else { return };
+        let token = N::token();
         dispatch(
             #[inline(always)]
             || {
                 let mut groups = Vec::new();
                 for block in self.blocks() {
-                    let size = PANEL * block.terms;
+                    let size = PANEL * block.padded;
                     let panels = &block.numbers[first * size..];
+                    let panels = &panels[..width.div_ceil(PANEL) * size];
                     if rows.len() == 1 {
-                        one_row(&block, panels, rows[0], results[0]);
+                        block.one_row(token, panels, rows[0], results[0], &mut groups);
                         continue;
                     }
-                    interleave(&block, rows, &mut groups);
-                    for (index, panel) in panels.chunks_exact(size).enumerate() {
-                        let column = index * PANEL;
-                        if column >= width {
-                            break;
-                        }
-                        all_rows(&block, panel, &groups, results, column);
+                    block.gather(rows, &mut groups);
+                    for (panel, column) in panels.chunks_exact(size).zip((0..).step_by(PANEL)) {
+                        block.all_rows(token, panel, &groups, results, column);
                     }
                 }
             },
@@ -156,103 +229,86 @@ impl Packed {
 }
 
 /// Some terms of every panel.
-struct Block<'a> {
+struct Block<'a, N> {
     start: usize,
     terms: usize,
-    numbers: &'a [f32],
+    /// Terms, filled up to whole steps.
+    padded: usize,
+    numbers: &'a [N],
 }
 
-/// Terms of the rows in the order in which the inner loop reads them: groups of [`ROWS`] rows, term
-/// by term; the last group is filled up with zeros.
-#[inline(always)]
-fn interleave(block: &Block<'_>, rows: &[&[f32]], groups: &mut Vec<f32>) {
-    groups.clear();
-    groups.resize(rows.len().div_ceil(ROWS) * ROWS * block.terms, 0.0);
-    for (group, rows) in groups.chunks_exact_mut(ROWS * block.terms).zip(rows.chunks(ROWS)) {
-        for (i, row) in rows.iter().enumerate() {
-            let terms = &row[block.start..block.start + block.terms];
-            for (x, term) in group.chunks_exact_mut(ROWS).zip(terms) {
-                x[i] = *term;
+impl<N: Number> Block<'_, N> {
+    /// Terms of the rows in the order in which the inner loop reads them: groups of [`ROWS`] rows,
+    /// step by step; the last group is filled up with zeros.
+    #[inline(always)]
+    fn gather(&self, rows: &[&[N]], groups: &mut Vec<N>) {
+        groups.clear();
+        groups.resize(rows.len().div_ceil(ROWS) * ROWS * self.padded, N::default());
+        for (group, rows) in groups.chunks_exact_mut(ROWS * self.padded).zip(rows.chunks(ROWS)) {
+            for (i, row) in rows.iter().enumerate() {
+                interleave::<N>(&row[self.start..][..self.terms], ROWS, i, group);
             }
         }
     }
-}
 
-/// One panel, all rows.
-#[inline(always)]
-fn all_rows(
-    block: &Block<'_>,
-    panel: &[f32],
-    groups: &[f32],
-    results: &mut [&mut [f32]],
-    column: usize,
-) {
-    let groups = groups.chunks_exact(ROWS * block.terms);
-    for (group, results) in groups.zip(results.chunks_mut(ROWS)) {
-        let sums = chains::<ROWS>(panel, group);
-        for (sums, result) in sums.iter().zip(results) {
-            add(sums, &mut result[column..]);
-        }
-    }
-}
-
-/// One row, several panels at once.
-#[inline(always)]
-fn one_row(block: &Block<'_>, panels: &[f32], row: &[f32], result: &mut [f32]) {
-    let size = PANEL * block.terms;
-    let x = &row[block.start..block.start + block.terms];
-    let mut column = 0;
-    let mut groups = panels.chunks_exact(PANELS_OF_ONE_ROW * size);
-    for group in &mut groups {
-        if column >= result.len() {
-            return;
-        }
-        let mut sums = [[0.0f32; PANEL]; PANELS_OF_ONE_ROW];
-        let (a, rest) = group.split_at(size);
-        let (b, rest) = rest.split_at(size);
-        let (c, d) = rest.split_at(size);
-        let panels = a
-            .chunks_exact(PANEL)
-            .zip(b.chunks_exact(PANEL))
-            .zip(c.chunks_exact(PANEL))
-            .zip(d.chunks_exact(PANEL));
-        for (&x, (((a, b), c), d)) in x.iter().zip(panels) {
-            for j in 0..PANEL {
-                sums[0][j] = x.mul_add(a[j], sums[0][j]);
-                sums[1][j] = x.mul_add(b[j], sums[1][j]);
-                sums[2][j] = x.mul_add(c[j], sums[2][j]);
-                sums[3][j] = x.mul_add(d[j], sums[3][j]);
-            }
-        }
-        for sums in &sums {
-            if column < result.len() {
+    /// One panel, all rows.
+    #[inline(always)]
+    fn all_rows(
+        &self,
+        token: N::Token,
+        panel: &[N],
+        groups: &[N],
+        results: &mut [&mut [f32]],
+        column: usize,
+    ) {
+        let groups = groups.chunks_exact(ROWS * self.padded);
+        for (group, results) in groups.zip(results.chunks_mut(ROWS)) {
+            let sums = N::sums::<ROWS>(token, panel, group);
+            for (sums, result) in sums.iter().zip(results) {
                 add(sums, &mut result[column..]);
             }
-            column += PANEL;
         }
     }
-    for panel in groups.remainder().chunks_exact(size) {
-        if column >= result.len() {
-            return;
+
+    /// One row, several panels at once.
+    #[inline(always)]
+    fn one_row(
+        &self,
+        token: N::Token,
+        panels: &[N],
+        row: &[N],
+        result: &mut [f32],
+        buffer: &mut Vec<N>,
+    ) {
+        buffer.clear();
+        buffer.extend_from_slice(&row[self.start..][..self.terms]);
+        buffer.resize(self.padded, N::default());
+        let size = PANEL * self.padded;
+        let mut groups = panels.chunks_exact(PANELS_OF_ONE_ROW * size);
+        let mut results = result.chunks_mut(PANEL);
+        for group in &mut groups {
+            let panels = std::array::from_fn(|i| &group[i * size..][..size]);
+            let sums = N::sums_of_one_row(token, panels, buffer);
+            sums.iter().zip(&mut results).for_each(|(sums, result)| add(sums, result));
         }
-        let sums = chains::<1>(panel, x);
-        add(&sums[0], &mut result[column..]);
-        column += PANEL;
+        for (panel, result) in groups.remainder().chunks_exact(size).zip(results) {
+            add(&N::sums::<1>(token, panel, buffer)[0], result);
+        }
     }
 }
 
-/// Chains of fused multiply-adds from zero: COUNT interleaved rows against one panel.
+/// Puts the terms of one of `count` rows where the inner loop reads them.
 #[inline(always)]
-fn chains<const COUNT: usize>(panel: &[f32], rows: &[f32]) -> [[f32; PANEL]; COUNT] {
-    let mut sums = [[0.0f32; PANEL]; COUNT];
-    for (x, columns) in rows.chunks_exact(COUNT).zip(panel.chunks_exact(PANEL)) {
-        for i in 0..COUNT {
-            for j in 0..PANEL {
-                sums[i][j] = x[i].mul_add(columns[j], sums[i][j]);
-            }
-        }
+fn interleave<N: Number>(terms: &[N], count: usize, index: usize, out: &mut [N]) {
+    let mut steps = out.chunks_exact_mut(count * N::STEP);
+    let whole = terms.chunks_exact(N::STEP);
+    let rest = whole.remainder();
+    for (from, to) in whole.zip(&mut steps) {
+        to[index * N::STEP..][..N::STEP].copy_from_slice(from);
     }
-    sums
+    if let Some(to) = steps.next() {
+        to[index * N::STEP..][..rest.len()].copy_from_slice(rest);
+    }
 }
 
 #[inline(always)]

@@ -78,6 +78,12 @@ pub trait Real:
     fn magnitude(self) -> Self;
     /// Integer power.
     fn power(self, exponent: i32) -> Self;
+    /// cos(x) for |x| ≤ 1e5.
+    fn cosine(self) -> Self;
+    /// exp(x) − 1 for x ≤ 0.
+    fn exp_minus_one(self) -> Self;
+    /// In-place Walsh–Hadamard transform without scaling; the length is a power of two.
+    fn walsh_hadamard(x: &mut [Self]);
     /// The numbers as little-endian bytes.
     fn little_endian(values: &[Self]) -> Vec<u8>;
     /// Reads rows of a source in this type.
@@ -93,7 +99,7 @@ mod sealed {
 }
 
 macro_rules! real {
-    ($type:ident, $variant:ident, $read:ident) => {
+    ($type:ident, $variant:ident, $read:ident, $math:ident, $hadamard:ident) => {
         impl Real for $type {
             const PRECISION: Precision = Precision::$variant;
             const ELEMENT: ElementType = ElementType::$variant;
@@ -123,6 +129,20 @@ macro_rules! real {
                 self.powi(exponent)
             }
 
+            #[inline(always)]
+            fn cosine(self) -> Self {
+                crate::math::$math::cosine(self)
+            }
+
+            #[inline(always)]
+            fn exp_minus_one(self) -> Self {
+                crate::math::$math::exp_minus_one(self)
+            }
+
+            fn walsh_hadamard(x: &mut [Self]) {
+                crate::hadamard::$hadamard(x);
+            }
+
             fn little_endian(values: &[Self]) -> Vec<u8> {
                 values.iter().flat_map(|value| value.to_le_bytes()).collect()
             }
@@ -142,5 +162,5 @@ macro_rules! real {
     };
 }
 
-real!(f32, F32, read_f32);
-real!(f64, F64, read_f64);
+real!(f32, F32, read_f32, single, single_transform);
+real!(f64, F64, read_f64, double, transform);

@@ -14,7 +14,7 @@ pub(crate) fn dispatch<R>(work: impl FnOnce() -> R) -> R {
 }
 
 #[inline(always)]
-fn fold_lanes<T: Real, A: Real>(a: &[T], b: &[T], mut term: impl FnMut(T, T) -> A) -> A {
+fn fold_lanes<T: Real, U: Real, A: Real>(a: &[T], b: &[U], mut term: impl FnMut(T, U) -> A) -> A {
     let mut lanes = [A::default(); LANES];
     let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let (a_rest, b_rest) = (a_blocks.remainder(), b_blocks.remainder());
@@ -41,6 +41,19 @@ pub(crate) fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
     dispatch(
         #[inline(always)]
         || fold_lanes(x, x, |x, _| x.to_double() * x.to_double()),
+    )
+}
+
+/// Σ (a + b)² in double precision.
+pub(crate) fn sum_of_squared_sums<T: Real>(a: &[T], b: &[f64]) -> f64 {
+    dispatch(
+        #[inline(always)]
+        || {
+            fold_lanes(a, b, |a, b| {
+                let sum = a.to_double() + b;
+                sum * sum
+            })
+        },
     )
 }
 
@@ -76,6 +89,30 @@ pub(crate) fn scale<T: Real>(x: &mut [T], factor: f64) {
     );
 }
 
+/// x ← x·y.
+pub(crate) fn multiply<T: Real>(x: &mut [T], y: &[T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for (x, &y) in x.iter_mut().zip(y) {
+                *x *= y;
+            }
+        },
+    );
+}
+
+/// out ← x·y.
+pub(crate) fn multiply_into<T: Real>(out: &mut [T], x: &[T], y: &[T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+                *out = x * y;
+            }
+        },
+    );
+}
+
 /// x ← x − y.
 pub(crate) fn subtract<T: Real>(x: &mut [T], y: &[T]) {
     dispatch(
@@ -86,66 +123,6 @@ pub(crate) fn subtract<T: Real>(x: &mut [T], y: &[T]) {
             }
         },
     );
-}
-
-/// Points that the first four rounds of a transform combine: they fit the registers.
-const FIRST: usize = 16;
-
-/// In-place Walsh–Hadamard transform without scaling; the length is a power of two.
-pub(crate) fn walsh_hadamard<T: Real>(x: &mut [T]) {
-    debug_assert!(x.len().is_power_of_two());
-    dispatch(
-        #[inline(always)]
-        || {
-            let mut half = 1;
-            if x.len() >= FIRST {
-                x.chunks_exact_mut(FIRST).for_each(
-                    #[inline(always)]
-                    |points| first_rounds(points),
-                );
-                half = FIRST;
-            }
-            // Two rounds at a time: half the trips through memory.
-            while 4 * half <= x.len() {
-                for quad in x.chunks_exact_mut(4 * half) {
-                    let (left, right) = quad.split_at_mut(2 * half);
-                    let (a, b) = left.split_at_mut(half);
-                    let (c, d) = right.split_at_mut(half);
-                    for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d) {
-                        let (ab, a_b) = (*a + *b, *a - *b);
-                        let (cd, c_d) = (*c + *d, *c - *d);
-                        (*a, *b, *c, *d) = (ab + cd, a_b + c_d, ab - cd, a_b - c_d);
-                    }
-                }
-                half *= 4;
-            }
-            while half < x.len() {
-                for pair in x.chunks_exact_mut(2 * half) {
-                    let (left, right) = pair.split_at_mut(half);
-                    for (a, b) in left.iter_mut().zip(right) {
-                        (*a, *b) = (*a + *b, *a - *b);
-                    }
-                }
-                half *= 2;
-            }
-        },
-    );
-}
-
-/// The transform of [`FIRST`] points.
-#[inline(always)]
-fn first_rounds<T: Real>(points: &mut [T]) {
-    let mut x = [T::default(); FIRST];
-    x.copy_from_slice(points);
-    for round in 0..4 {
-        let half = 1 << round;
-        let before = x;
-        for i in 0..FIRST {
-            let other = before[i ^ half];
-            x[i] = if i & half == 0 { before[i] + other } else { other - before[i] };
-        }
-    }
-    points.copy_from_slice(&x);
 }
 
 #[cfg(test)]
@@ -170,25 +147,6 @@ mod tests {
         manhattan_distances(&a, &rows, &mut out);
         for (o, row) in out.iter().zip(rows.chunks(19)) {
             assert_eq!(*o, a.iter().zip(row).map(|(x, y)| (x - y).abs()).sum::<f64>());
-        }
-    }
-
-    #[test]
-    fn walsh_hadamard_twice_multiplies_by_the_length() {
-        for length in [1, 2, 8, 64, 256] {
-            let original: Vec<f64> = (0..length).map(|i| f64::from(i % 7) - 2.0).collect();
-            let mut x = original.clone();
-            walsh_hadamard(&mut x);
-            if length == 8 {
-                let second: f64 = original
-                    .iter()
-                    .zip([1., -1., 1., -1., 1., -1., 1., -1.])
-                    .map(|(x, s)| x * s)
-                    .sum();
-                assert_eq!(x[1], second);
-            }
-            walsh_hadamard(&mut x);
-            assert!(x.iter().zip(&original).all(|(x, o)| *x == o * f64::from(length)));
         }
     }
 }

@@ -227,6 +227,25 @@ impl TensorFile {
         Ok(out)
     }
 
+    /// A two-dimensional tensor of 16-bit integers, read whole.
+    pub(crate) fn whole_numbers(&self, name: &str) -> Result<Array2<i16>> {
+        let tensor = self.tensor(name)?;
+        if tensor.dtype != Dtype::I16 {
+            return Err(Error::ElementType {
+                path: self.path.clone(),
+                what: format!("`{name}`"),
+                expected: "I16",
+                got: tensor.dtype.to_string(),
+            });
+        }
+        let bytes = &self.bytes.as_slice()[tensor.data.clone()];
+        let numbers = bytes.as_chunks::<2>().0.iter().map(|&pair| i16::from_le_bytes(pair));
+        let wrong =
+            || Error::shape(self.label(name), "[rows, columns]", format!("{:?}", tensor.shape));
+        let &[rows, columns] = &tensor.shape[..] else { return Err(wrong()) };
+        Array2::from_shape_vec((rows, columns), numbers.collect()).map_err(|_| wrong())
+    }
+
     /// A one-dimensional tensor, read whole.
     pub(crate) fn array1<T: Real>(&self, name: &str) -> Result<Array1<T>> {
         let tensor = self.tensor(name)?;
@@ -326,6 +345,17 @@ impl<'a> TensorWriter<'a> {
     pub(crate) fn array1<T: Real>(&mut self, name: impl Into<String>, array: &'a Array1<T>) {
         let shape = array.shape().to_vec();
         self.insert(name.into(), shape, array.as_slice(), || array.to_vec());
+    }
+
+    pub(crate) fn whole_numbers(&mut self, name: impl Into<String>, array: &'a Array2<i16>) {
+        let bytes = match array.as_slice() {
+            Some(slice) if cfg!(target_endian = "little") => {
+                Cow::Borrowed(bytemuck::cast_slice(slice))
+            }
+            _ => Cow::Owned(array.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        };
+        let shape = array.shape().to_vec();
+        self.tensors.insert(name.into(), Entry { dtype: Dtype::I16, shape, bytes });
     }
 
     fn insert<T: Real>(

@@ -10,6 +10,7 @@ mod fit;
 mod model;
 mod params;
 mod plan;
+mod projection;
 
 pub use checkpoint::Checkpointing;
 pub use ensemble::EnsembleParams;

@@ -1,17 +1,17 @@
 //! A fitted kernel PCA scorer, in either precision.
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, s};
 use serde::{Deserialize, Serialize};
 
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::logits::{LogitSource, Need};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
-use crate::packed::Weights;
 use crate::preprocess::Preprocess;
 use crate::{Error, Kernel, Precision, Real, Result};
 
 use super::params::{KpcaParams, MapParams};
-use super::plan::{Form, Plan};
+use super::plan::{Form, Plan, ROWS_AT_ONCE, Workspace};
+use super::projection::Projection;
 
 /// A compiled plan in the precision it was fitted in.
 #[derive(Debug, Clone)]
@@ -188,15 +188,18 @@ fn residuals<T: Real>(
     start: usize,
     out: &mut [f64],
 ) -> Result<()> {
-    let mut rows = Array2::from_elem((out.len(), data.width()), T::default());
-    read_finite(&*data.features, start, rows.view_mut())?;
-    plan.residuals(&mut rows, out);
+    let mut work = Workspace::new(plan, out.len().min(ROWS_AT_ONCE), data.width());
+    for (block, out) in out.chunks_mut(ROWS_AT_ONCE).enumerate() {
+        let rows = work.rows.slice_mut(s![..out.len(), ..]);
+        read_finite(&*data.features, start + block * ROWS_AT_ONCE, rows)?;
+        plan.residuals(&mut work, out);
+    }
     Ok(())
 }
 
 fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorWriter<'a>) {
     writer.array1(format!("{prefix}centre"), &plan.centre);
-    writer.array2(format!("{prefix}projection"), plan.projection.matrix());
+    plan.projection.write(prefix, writer);
     writer.array1(format!("{prefix}bias"), &plan.bias);
     if let Form::Complete { weight, .. } = &plan.form {
         writer.array1(format!("{prefix}weight"), weight);
@@ -275,7 +278,6 @@ fn read_plan<T: Real>(
             RawMap::Kernel(KernelVector::from_parts(kernel, rows, origin))
         }
     };
-    let projection: Array2<T> = file.array2(&name("projection"))?;
     let bias = file.array1(&name("bias"))?;
     let coordinates = raw.output();
     expect("frequencies", vec![coordinates, width], &[coordinates, raw.input()])?;
@@ -284,8 +286,8 @@ fn read_plan<T: Real>(
         FormName::Projected => summary.dimensions.saturating_sub(summary.components),
         FormName::Remainder | FormName::Complete => summary.components,
     };
-    expect("projection", vec![directions, coordinates], projection.shape())?;
-    expect("bias", vec![projection.nrows()], bias.shape())?;
+    let projection = Projection::read(file, prefix, &raw, &centre, directions)?;
+    expect("bias", vec![directions], bias.shape())?;
     let form = match summary.form {
         FormName::Projected => Form::Projected,
         FormName::Remainder => Form::Remainder,
@@ -296,6 +298,5 @@ fn read_plan<T: Real>(
         }
     };
     let preprocess = Preprocess { clip: summary.clip, cosine: params.cosine };
-    let projection = Weights::new(projection);
     Ok(Plan { preprocess, raw, centre, projection, bias, form })
 }

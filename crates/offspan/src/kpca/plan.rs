@@ -18,12 +18,12 @@ use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::linalg;
 use crate::map::{FeatureMap, RawMap};
 use crate::moments::Moments;
-use crate::packed::Weights;
 use crate::preprocess::Preprocess;
 use crate::subspace::{Subspace, explained};
 use crate::{Kernel, Real, vector};
 
 use super::params::{KpcaParams, Residual};
+use super::projection::Projection;
 
 /// Below this share of unexplained variance ‖d‖² − ‖P d‖² would cancel too many `f32` digits.
 const SMALLEST_REMAINDER: f64 = 1e-2;
@@ -44,7 +44,7 @@ pub(super) struct Plan<T> {
     /// v̄, rounded to `T`.
     pub(super) centre: Array1<T>,
     /// P
-    pub(super) projection: Weights<T>,
+    pub(super) projection: Projection<T>,
     /// P·(rounded v̄ − v̄): what the rounding of the centre would do to P d.
     pub(super) bias: Array1<f64>,
     pub(super) form: Form<T>,
@@ -60,6 +60,7 @@ impl<T: Real> Plan<T> {
         subspace: &Subspace,
     ) -> Self {
         let (kept, dimensions) = (subspace.kept, subspace.eigenvalues.len());
+        let unexplained = 1.0 - explained(&subspace.eigenvalues, kept);
         let fold = |directions: ArrayView2<'_, f64>| match &map.whitening {
             Some(a) => linalg::product(directions, a.view()),
             None => directions.to_owned(),
@@ -78,7 +79,6 @@ impl<T: Real> Plan<T> {
                 (fold(kept_directions()), Form::Complete { kernel, constant, weight })
             }
             Residual::Plain => {
-                let unexplained = 1.0 - explained(&subspace.eigenvalues, kept);
                 let remainder = map.is_isometric()
                     && kept < dimensions - kept
                     && unexplained >= SMALLEST_REMAINDER;
@@ -89,39 +89,45 @@ impl<T: Real> Plan<T> {
                 }
             }
         };
-        Self::new(preprocess, map.raw, moments.mean(), &projection, form)
+        Self::new(preprocess, map.raw, moments.mean(), &projection, form, unexplained)
     }
 
+    /// A plan from its parts; `unexplained` is the share of the variance outside the subspace.
     pub(super) fn new(
         preprocess: Preprocess,
         raw: RawMap<T>,
         centre: &Array1<f64>,
         projection: &Array2<f64>,
         form: Form<T>,
+        unexplained: f64,
     ) -> Self {
         let rounded = centre.mapv(T::from_double);
         let bias = projection.dot(&(rounded.mapv(Real::to_double) - centre));
-        let projection = Weights::new(projection.mapv(T::from_double));
+        let projection = match form {
+            Form::Remainder => Projection::of_remainder(projection, &raw, &rounded, unexplained),
+            Form::Projected | Form::Complete { .. } => Projection::float(projection),
+        };
         Plan { preprocess, raw, centre: rounded, projection, bias, form }
     }
 
-    /// Residuals e of unprocessed rows, on the calling thread. `rows` is used as working memory.
-    /// A row without direction, or too large for the arithmetic, gets an infinite residual.
-    pub(super) fn residuals(&self, rows: &mut Array2<T>, out: &mut [f64]) {
+    /// Residuals e of unprocessed rows, on the calling thread. The first rows of the workspace hold
+    /// them, and are used up. A row without direction, or too large for the arithmetic, gets an
+    /// infinite residual.
+    pub(super) fn residuals(&self, work: &mut Workspace<T>, out: &mut [f64]) {
+        let n = out.len();
+        let mut rows = work.rows.slice_mut(s![..n, ..]);
+        let mut coordinates = work.coordinates.slice_mut(s![..n, ..]);
+        let mut projected = work.projected.slice_mut(s![..n, ..]);
         let zero_rows = self.preprocess.apply(rows.view_mut());
-        let n = rows.nrows();
-        let mut coordinates = Array2::from_elem((n, self.raw.output()), T::default());
         self.raw.apply(rows.view(), coordinates.view_mut());
         let centre = self.centre.as_slice().unwrap_or_default();
         for mut row in coordinates.rows_mut() {
             vector::subtract(contiguous_row_mut(&mut row), centre);
         }
-        let mut projected = Array2::from_elem((n, self.projection.matrix().nrows()), T::default());
         self.projection.product(coordinates.view(), projected.view_mut());
+        let bias = self.bias.as_slice().unwrap_or_default();
         for (i, (out, t)) in out.iter_mut().zip(projected.rows()).enumerate() {
-            let t = contiguous_row(&t);
-            let inside: f64 =
-                t.iter().zip(&self.bias).map(|(t, bias)| (t.to_double() + bias).powi(2)).sum();
+            let inside = vector::sum_of_squared_sums(contiguous_row(&t), bias);
             let d = coordinates.index_axis(Axis(0), i);
             let d = contiguous_row(&d);
             let squared = match &self.form {
@@ -139,6 +145,29 @@ impl<T: Real> Plan<T> {
         }
         for row in zero_rows {
             out[row] = f64::INFINITY;
+        }
+    }
+}
+
+/// Rows that go from normalisation to score together: few enough that what belongs to them stays in
+/// the second cache, enough to share each read of the weights.
+pub(super) const ROWS_AT_ONCE: usize = 48;
+
+/// Memory for the rows on their way, used again for every block.
+pub(super) struct Workspace<T> {
+    pub(super) rows: Array2<T>,
+    coordinates: Array2<T>,
+    projected: Array2<T>,
+}
+
+impl<T: Real> Workspace<T> {
+    /// For blocks of at most this many rows.
+    pub(super) fn new(plan: &Plan<T>, rows: usize, width: usize) -> Self {
+        let zeros = |columns| Array2::from_elem((rows, columns), T::default());
+        Workspace {
+            rows: zeros(width),
+            coordinates: zeros(plan.raw.output()),
+            projected: zeros(plan.projection.directions()),
         }
     }
 }

@@ -198,6 +198,14 @@ impl<T: Real> Fourier<T> {
         }
     }
 
+    /// The factor that all features have, if it is one.
+    pub(crate) fn amplitude(&self) -> Option<T> {
+        match &self.amplitudes {
+            Amplitudes::Uniform(amplitude) => Some(*amplitude),
+            Amplitudes::Each(_) => None,
+        }
+    }
+
     /// The features' own factors, if they have any.
     pub(crate) fn amplitudes(&self) -> Option<&Array1<T>> {
         match &self.amplitudes {
@@ -207,28 +215,37 @@ impl<T: Real> Fourier<T> {
     }
 
     pub(crate) fn apply(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
-        match &self.frequencies {
-            Frequencies::Dense(dense) => dense.product(x, out.view_mut()),
+        let one = T::from_double(1.0);
+        let factor = match &self.frequencies {
+            Frequencies::Dense(dense) => {
+                dense.product(x, out.view_mut());
+                one
+            }
             Frequencies::Structured { padded, signs, scale } => {
                 let mut buffer = vec![T::default(); *padded];
                 for (x, mut out) in x.rows().into_iter().zip(out.rows_mut()) {
-                    let out = contiguous_row_mut(&mut out);
+                    let (x, out) = (contiguous_row(&x), contiguous_row_mut(&mut out));
                     for (out, signs) in out.chunks_mut(*padded).zip(signs) {
-                        spin(contiguous_row(&x), signs, &mut buffer);
-                        for (o, &b) in out.iter_mut().zip(&buffer) {
-                            *o = *scale * b;
+                        if out.len() == *padded {
+                            spin(x, signs, out);
+                        } else {
+                            spin(x, signs, &mut buffer);
+                            out.copy_from_slice(&buffer[..out.len()]);
                         }
                     }
                 }
+                *scale
             }
-        }
+        };
         let phases = self.phases.as_slice().unwrap_or_default();
         for mut out in out.rows_mut() {
             let out = contiguous_row_mut(&mut out);
             match &self.amplitudes {
-                Amplitudes::Uniform(amplitude) => math::scaled_cosines(out, phases, *amplitude),
+                Amplitudes::Uniform(amplitude) => {
+                    math::scaled_cosines(out, factor, phases, *amplitude);
+                }
                 Amplitudes::Each(amplitudes) => {
-                    math::scaled_cosines(out, phases, T::from_double(1.0));
+                    math::scaled_cosines(out, factor, phases, one);
                     out.iter_mut().zip(amplitudes).for_each(|(o, &amplitude)| *o *= amplitude);
                 }
             }
@@ -239,13 +256,12 @@ impl<T: Real> Fourier<T> {
 /// buffer = H·D₃·H·D₂·H·D₁·x, x padded with zeros.
 fn spin<T: Real>(x: &[T], signs: &[Vec<T>; 3], buffer: &mut [T]) {
     let (head, tail) = buffer.split_at_mut(x.len());
-    head.copy_from_slice(x);
+    vector::multiply_into(head, x, &signs[0]);
     tail.fill(T::default());
-    for signs in signs {
-        for (b, &sign) in buffer.iter_mut().zip(signs) {
-            *b *= sign;
-        }
-        vector::walsh_hadamard(buffer);
+    T::walsh_hadamard(buffer);
+    for signs in &signs[1..] {
+        vector::multiply(buffer, signs);
+        T::walsh_hadamard(buffer);
     }
 }
 
