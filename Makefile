@@ -1,6 +1,6 @@
 # `make test` installs what the tests need and runs them all; `make check` is what CI runs.
 
-.PHONY: test fmt lint doc deny check demo reference bench bench-short
+.PHONY: test fmt lint doc deny check demo reference bench bench-short bench-micro instructions
 
 test:
 	cargo test --workspace --locked
@@ -39,3 +39,12 @@ bench:
 
 bench-short:
 	python3 bench/run.py --short $(BENCH)
+
+# The inner loops alone, with Criterion: make bench-micro BENCH=cosines
+bench-micro:
+	cargo bench --locked -p offspan-bench --bench kernels -- $(BENCH)
+
+# Instructions of the hottest loops against bench/instructions.json; needs valgrind. To store new counts:
+# make instructions INSTRUCTIONS=--update
+instructions:
+	python3 bench/instructions.py $(INSTRUCTIONS)

@@ -169,10 +169,8 @@ mod simd {
     ) -> [[f32; PANEL]; COUNT] {
         let Some(simd) = token else { return plain::sums(panel, rows) };
         let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; COUNT];
-        let (columns, _) = panel.as_chunks::<PANEL>();
-        let (columns, _) = columns.as_chunks::<2>();
         let (pairs, _) = rows.as_chunks::<2>();
-        for (x, columns) in pairs.chunks_exact(COUNT).zip(columns) {
+        for (x, columns) in pairs.chunks_exact(COUNT).zip(steps(panel)) {
             let columns: [__m256i; 2] = [cast(columns[0]), cast(columns[1])];
             for i in 0..COUNT {
                 let x = simd.avx._mm256_set1_epi32(cast(x[i]));
@@ -182,10 +180,11 @@ mod simd {
                 }
             }
         }
-        sums.map(
-            #[inline(always)]
-            |sums| floats(simd, sums),
-        )
+        let mut out = [[0.0; PANEL]; COUNT];
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            *out = floats(simd, sums);
+        }
+        out
     }
 
     #[inline(always)]
@@ -198,10 +197,8 @@ mod simd {
             return panels.map(|panel| plain::sums::<1>(panel, row)[0]);
         };
         let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; PANELS_OF_ONE_ROW];
-        let [a, b, c, d] = panels.map(
-            #[inline(always)]
-            |panel| panel.as_chunks::<PANEL>().0.as_chunks::<2>().0,
-        );
+        let [a, b, c, d] = panels;
+        let (a, b, c, d) = (steps(a), steps(b), steps(c), steps(d));
         let (pairs, _) = row.as_chunks::<2>();
         for ((((x, a), b), c), d) in pairs.iter().zip(a).zip(b).zip(c).zip(d) {
             let x = simd.avx._mm256_set1_epi32(cast(*x));
@@ -212,16 +209,22 @@ mod simd {
                 }
             }
         }
-        sums.map(
-            #[inline(always)]
-            |sums| floats(simd, sums),
-        )
+        let mut out = [[0.0; PANEL]; PANELS_OF_ONE_ROW];
+        for (out, sums) in out.iter_mut().zip(&sums) {
+            *out = floats(simd, sums);
+        }
+        out
     }
 
     #[inline(always)]
-    fn floats(simd: V3, [low, high]: [__m256i; 2]) -> [f32; PANEL] {
-        let low: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(low));
-        let high: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(high));
+    fn steps(panel: &[i16]) -> &[[[i16; PANEL]; 2]] {
+        panel.as_chunks::<PANEL>().0.as_chunks::<2>().0
+    }
+
+    #[inline(always)]
+    fn floats(simd: V3, sums: &[__m256i; 2]) -> [f32; PANEL] {
+        let low: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(sums[0]));
+        let high: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(sums[1]));
         let mut all = [0.0; PANEL];
         all[..EIGHT].copy_from_slice(&low);
         all[EIGHT..].copy_from_slice(&high);

@@ -107,18 +107,14 @@ mod avx2 {
                 // The first three rounds and the next two in one trip through memory.
                 let (blocks, _) = x.as_chunks_mut::<FIRST>();
                 for quad in blocks.chunks_exact_mut(4) {
-                    let [a, b, c, d] = [0, 1, 2, 3].map(
-                        #[inline(always)]
-                        |i| first_rounds(simd, quad[i]),
-                    );
-                    let add = |a, b| simd.avx._mm256_add_ps(a, b);
-                    let subtract = |a, b| simd.avx._mm256_sub_ps(a, b);
-                    let (ab, a_b) = (add(a, b), subtract(a, b));
-                    let (cd, c_d) = (add(c, d), subtract(c, d));
-                    quad[0] = cast(add(ab, cd));
-                    quad[1] = cast(add(a_b, c_d));
-                    quad[2] = cast(subtract(ab, cd));
-                    quad[3] = cast(subtract(a_b, c_d));
+                    let (a, b) = (first_rounds(simd, quad[0]), first_rounds(simd, quad[1]));
+                    let (c, d) = (first_rounds(simd, quad[2]), first_rounds(simd, quad[3]));
+                    let (ab, a_b) = (simd.avx._mm256_add_ps(a, b), simd.avx._mm256_sub_ps(a, b));
+                    let (cd, c_d) = (simd.avx._mm256_add_ps(c, d), simd.avx._mm256_sub_ps(c, d));
+                    quad[0] = cast(simd.avx._mm256_add_ps(ab, cd));
+                    quad[1] = cast(simd.avx._mm256_add_ps(a_b, c_d));
+                    quad[2] = cast(simd.avx._mm256_sub_ps(ab, cd));
+                    quad[3] = cast(simd.avx._mm256_sub_ps(a_b, c_d));
                 }
                 later_rounds(x, 4 * FIRST);
             },

@@ -39,7 +39,12 @@
 mod calibrate;
 mod detector;
 mod error;
+mod fixed;
+mod hadamard;
 mod holdout;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals;
 pub mod io;
 mod kernel;
 mod kpca;

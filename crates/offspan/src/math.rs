@@ -4,7 +4,7 @@
 //! with operations that every instruction set rounds alike, so that all give the same bits.
 
 use crate::Real;
-use crate::vector::dispatch;
+use crate::vector::{LANES, dispatch};
 
 /// Beyond this the reduction by multiples of π would lose digits.
 const LARGEST_ANGLE: f64 = 1e5;
@@ -12,17 +12,22 @@ const LARGEST_ANGLE: f64 = 1e5;
 /// x ← amplitude · cos(factor·x + phase). The cosine is within 2 ulp of 1 (`f64`) or 1.5 ulp of 1
 /// (`f32`); the angle has the rounding of its type.
 pub(crate) fn scaled_cosines<T: Real>(x: &mut [T], factor: T, phases: &[T], amplitude: T) {
-    let small = dispatch(
+    let largest = dispatch(
         #[inline(always)]
         || {
-            let mut largest = 0.0f64;
-            for (x, &phase) in x.iter_mut().zip(phases) {
-                *x = factor * *x + phase;
-                largest = largest.max(x.to_double().abs());
+            // One maximum per lane: a single one would make each angle wait for the one before.
+            let mut largest = [T::default(); LANES];
+            for (x, phases) in x.chunks_mut(LANES).zip(phases.chunks(LANES)) {
+                for ((x, &phase), largest) in x.iter_mut().zip(phases).zip(&mut largest) {
+                    *x = factor * *x + phase;
+                    let size = x.magnitude();
+                    *largest = if size > *largest { size } else { *largest };
+                }
             }
-            largest <= LARGEST_ANGLE
+            largest
         },
     );
+    let small = largest.iter().all(|size| size.to_double() <= LARGEST_ANGLE);
     if !small {
         x.iter_mut().for_each(|x| *x = amplitude * T::from_double(x.to_double().cos()));
         return;

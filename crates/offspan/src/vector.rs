@@ -5,7 +5,7 @@
 
 use crate::Real;
 
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// Runs a closure compiled for the best instructions that this processor has.
 #[inline]
