@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use offspan::io::{ElementType, RawLayout};
 use offspan::metrics::{FprRule, IntervalMethod};
-use offspan::{Clip, Precision, VraBounds};
+use offspan::{Clip, Precision, VraBounds, WeightType};
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -322,6 +322,11 @@ pub(crate) struct MethodArgs {
     /// Precision of maps and projections: f32, or f64 for reference
     #[arg(long, value_name = "TYPE", default_value_t = Precision::F32)]
     pub(crate) precision: Precision,
+
+    /// kernel PCA: how landmarks and projections are kept: full, or f16 or bf16 for half the file,
+    /// refused where scores would change by more than 0.001 of themselves
+    #[arg(long, value_name = "TYPE", default_value_t = WeightType::Full)]
+    pub(crate) weights: WeightType,
 }
 
 #[derive(Args)]

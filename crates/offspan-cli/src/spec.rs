@@ -396,6 +396,7 @@ fn params(args: &MethodArgs, map: MapParams, kind: Kind) -> Result<KpcaParams, F
         }),
         seed: args.seed,
         precision: args.precision,
+        weights: args.weights,
     };
     // Checked here so that a bad flag is refused before any file is read.
     Ok(params.check()?.params().clone())

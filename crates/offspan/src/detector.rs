@@ -304,7 +304,8 @@ impl Detector {
         self.model.kpca().into_iter().map(KpcaModel::summary).collect()
     }
 
-    /// Eigenvalues of each kernel PCA member, largest first.
+    /// Eigenvalues of each kernel PCA member, largest first: all of them, or those of the kept
+    /// directions where a fit to many dimensions needed no more.
     #[must_use]
     pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
         self.model.kpca().into_iter().map(KpcaModel::eigenvalues).collect()

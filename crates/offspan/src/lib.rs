@@ -48,6 +48,7 @@ pub mod internals;
 pub mod io;
 mod kernel;
 mod kpca;
+mod lanczos;
 mod landmarks;
 mod learn;
 mod linalg;
@@ -63,6 +64,7 @@ mod packed;
 mod preprocess;
 mod quantile;
 mod random;
+mod rank_update;
 mod real;
 mod rectify;
 mod statistics;
@@ -78,7 +80,7 @@ pub use holdout::HoldOut;
 pub use kernel::Kernel;
 pub use kpca::{
     Checkpointing, Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary,
-    MapParams, Residual, ValidKpca,
+    MapParams, Residual, ValidKpca, WeightType,
 };
 pub use landmarks::Sampling;
 pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};

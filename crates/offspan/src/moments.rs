@@ -7,17 +7,8 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 use crate::io::{Bytes, TensorFile, TensorWriter, write_bytes};
+use crate::rank_update::{BATCH, PackedRows, TILE};
 use crate::{Error, Real, Result};
-
-/// Side of the tiles of the scatter matrix. Each is one task, and the tiling is part of what makes
-/// the result independent of the number of threads.
-const TILE: usize = 256;
-
-/// Columns that one task centres: a cache line of them.
-const STRIP: usize = 16;
-
-/// Rows whose products are summed in `f32` before the sum goes into the `f64` scatter.
-const ROWS_PER_SUM: usize = 512;
 
 /// n, Σx/n and Σ(x − mean)(x − mean)ᵀ of the rows seen so far.
 ///
@@ -64,10 +55,25 @@ impl Moments {
     /// Covariance, dividing by n.
     #[must_use]
     pub fn covariance(&self) -> Array2<f64> {
-        let mut covariance = &self.scatter / self.count.max(1) as f64;
-        for i in 0..covariance.nrows() {
-            for j in 0..i {
-                covariance[[j, i]] = covariance[[i, j]];
+        self.clone().into_covariance()
+    }
+
+    /// The same, without a second matrix in memory.
+    pub(crate) fn into_covariance(self) -> Array2<f64> {
+        let mut covariance = self.scatter;
+        let (count, width) = (self.count.max(1) as f64, self.mean.len());
+        // In small squares: a column alone would touch a page per number.
+        const SIDE: usize = 32;
+        for (top, left) in (0..width)
+            .step_by(SIDE)
+            .flat_map(|top| (0..=top).step_by(SIDE).map(move |left| (top, left)))
+        {
+            for i in top..(top + SIDE).min(width) {
+                for j in left..(left + SIDE).min(i + 1) {
+                    let value = covariance[[i, j]] / count;
+                    covariance[[i, j]] = value;
+                    covariance[[j, i]] = value;
+                }
             }
         }
         covariance
@@ -78,36 +84,31 @@ impl Moments {
     /// # Errors
     /// If the width differs.
     pub fn update<T: Real>(&mut self, rows: ArrayView2<'_, T>) -> Result<()> {
-        self.update_in::<T, T>(rows)
+        self.update_in(rows, &mut PackedRows::<T>::default())
     }
 
-    /// Adds rows, with products in precision `P`.
-    pub(crate) fn update_in<T: Real, P: Real>(&mut self, rows: ArrayView2<'_, T>) -> Result<()> {
+    /// Adds rows, with products in precision `P` and the given working memory.
+    pub(crate) fn update_in<T: Real, P: Real>(
+        &mut self,
+        rows: ArrayView2<'_, T>,
+        packed: &mut PackedRows<P>,
+    ) -> Result<()> {
         self.check_width(rows.ncols())?;
         if rows.nrows() == 0 {
             return Ok(());
         }
         let mean = column_means(rows);
-        // One row per column, so that the products below read along rows.
-        let mut centred = Array2::from_elem((rows.ncols(), rows.nrows()), P::default());
-        centred
-            .axis_chunks_iter_mut(Axis(0), STRIP)
-            .into_par_iter()
-            .zip(rows.axis_chunks_iter(Axis(1), STRIP))
-            .zip(mean.axis_chunks_iter(Axis(0), STRIP))
-            .for_each(|((mut out, columns), mean)| {
-                for (i, row) in columns.rows().into_iter().enumerate() {
-                    for ((mut out, &x), &mean) in out.rows_mut().into_iter().zip(&row).zip(&mean) {
-                        out[i] = P::from_double(x.to_double() - mean);
-                    }
-                }
-            });
         let added = rows.nrows() as u64;
         let shift = self.shift(&mean, added);
-        self.for_each_tile(|tile, rows_of, columns_of| {
-            add_product(tile, centred.view(), rows_of.clone(), columns_of.clone());
-            shift.add_to(tile, rows_of, columns_of);
-        });
+        for (number, batch) in rows.axis_chunks_iter(Axis(0), BATCH).enumerate() {
+            packed.pack(batch, mean.as_slice().unwrap_or_default());
+            self.for_each_tile(|tile, rows_of, columns_of| {
+                if number == 0 {
+                    shift.add_to(tile, rows_of.clone(), columns_of.clone());
+                }
+                packed.add_to(tile, rows_of, columns_of);
+            });
+        }
         self.move_mean(&mean, added);
         Ok(())
     }
@@ -270,22 +271,6 @@ fn column_means<T: Real>(rows: ArrayView2<'_, T>) -> Array1<f64> {
             sums /= rows.nrows() as f64;
         });
     sums
-}
-
-/// tile += Cᵢ·Cⱼᵀ for the given rows of C, one per column of the data.
-fn add_product<P: Real>(
-    tile: &mut ArrayViewMut2<'_, f64>,
-    centred: ArrayView2<'_, P>,
-    rows: Range<usize>,
-    columns: Range<usize>,
-) {
-    let mut product = Array2::from_elem(tile.dim(), P::default());
-    for block in centred.axis_chunks_iter(Axis(1), ROWS_PER_SUM) {
-        let left = block.slice(s![rows.clone(), ..]);
-        let right = block.slice(s![columns.clone(), ..]);
-        P::matmul(product.view_mut(), left, right.t());
-        tile.zip_mut_with(&product, |sum, x| *sum += x.to_double());
-    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub(crate) enum Stream {
     Batches = 10,
     Evaluation = 11,
     Bank = 12,
+    Krylov = 13,
 }
 
 /// A seeded generator with the few distributions that offspan needs.

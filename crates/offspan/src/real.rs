@@ -78,6 +78,8 @@ pub trait Real:
     fn magnitude(self) -> Self;
     /// Integer power.
     fn power(self, exponent: i32) -> Self;
+    /// self·factor + sum, rounded once.
+    fn fused(self, factor: Self, sum: Self) -> Self;
     /// cos(x) for |x| ≤ 1e5.
     fn cosine(self) -> Self;
     /// exp(x) − 1 for x ≤ 0.
@@ -127,6 +129,11 @@ macro_rules! real {
             #[inline]
             fn power(self, exponent: i32) -> Self {
                 self.powi(exponent)
+            }
+
+            #[inline(always)]
+            fn fused(self, factor: Self, sum: Self) -> Self {
+                self.mul_add(factor, sum)
             }
 
             #[inline(always)]

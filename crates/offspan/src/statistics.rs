@@ -15,6 +15,7 @@ use crate::learn::{DkgpParams, LearnedGamma, learn_gamma};
 use crate::logits::{LogitSource, Need, predicted};
 use crate::moments::Moments;
 use crate::preprocess::normalise;
+use crate::rank_update::PackedRows;
 use crate::training::Training;
 use crate::{Error, Result, quantile};
 
@@ -277,6 +278,7 @@ impl Statistics {
 
     fn walk(training: &Training<'_>, needs: &Needs) -> Result<Self> {
         let width = training.data.width();
+        let mut packed = PackedRows::<f64>::default();
         let mut moments = needs.moments.then(|| Moments::new(width));
         let mut unit_moments = needs.unit_moments.then(|| Moments::new(width));
         let mut channels = needs.channels.then(|| ChannelSums {
@@ -301,7 +303,7 @@ impl Statistics {
             rows += numbers.len() as u64;
             let labels = labels.map(|labels| labels_of(labels, numbers)).transpose()?;
             if let Some(moments) = &mut moments {
-                moments.update(z)?;
+                moments.update_in(z, &mut packed)?;
             }
             if let Some(channels) = &mut channels {
                 channels.add(z);
@@ -315,7 +317,7 @@ impl Statistics {
             if unit_needed {
                 let unit = unit_rows(training, numbers, z)?;
                 if let Some(moments) = &mut unit_moments {
-                    moments.update(unit.view())?;
+                    moments.update_in(unit.view(), &mut packed)?;
                 }
                 add_classes(&mut unit_classes, unit.view())?;
             }

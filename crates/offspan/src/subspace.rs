@@ -4,7 +4,7 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use crate::map::FeatureMap;
-use crate::{Error, Moments, Real, Result, linalg};
+use crate::{Error, Moments, Precision, Real, Result, lanczos, linalg};
 
 /// How many principal directions the subspace keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -29,22 +29,28 @@ impl Components {
 
     /// The q that this asks for, given eigenvalues in descending order.
     pub(crate) fn choose(&self, eigenvalues: &[f64]) -> Result<usize> {
+        let dimensions = eigenvalues.len();
+        if let Components::Fixed(q) = *self
+            && q > dimensions
+        {
+            let most = format!("at most {dimensions}, the dimensions of the feature map");
+            return Err(Error::parameter("components", most, q));
+        }
+        // Rounding may keep the last sum just below 1: then all of them are needed.
+        Ok(self.reached(eigenvalues, eigenvalues.iter().sum()).unwrap_or(dimensions))
+    }
+
+    /// The same from the first eigenvalues and the sum of all; `None` if they do not reach it.
+    fn reached(&self, eigenvalues: &[f64], total: f64) -> Option<usize> {
         match *self {
-            Components::Fixed(q) if q > eigenvalues.len() => Err(Error::parameter(
-                "components",
-                format!("at most {}, the dimensions of the feature map", eigenvalues.len()),
-                q,
-            )),
-            Components::Fixed(q) => Ok(q),
+            Components::Fixed(q) => (q <= eigenvalues.len()).then_some(q),
             Components::ExplainedVariance(ratio) => {
-                let total: f64 = eigenvalues.iter().sum();
                 let mut sum = 0.0;
                 let reached = eigenvalues.iter().position(|value| {
                     sum += value;
                     sum / total >= ratio
                 });
-                // Rounding may keep the last sum just below 1: then all of them are needed.
-                Ok(reached.map_or(eigenvalues.len(), |index| index + 1))
+                reached.map(|index| index + 1)
             }
         }
     }
@@ -59,9 +65,9 @@ impl std::fmt::Display for Components {
     }
 }
 
-/// The eigendecomposition of the covariance of Φ.
+/// The eigendecomposition of the covariance of Φ, or as much of it as is needed.
 pub(crate) struct Subspace {
-    /// Largest first; rounding below 0 is cut to 0.
+    /// Largest first; rounding below 0 is cut to 0. All of them, or the kept ones.
     pub(crate) eigenvalues: Vec<f64>,
     /// Row i is direction i in Φ.
     pub(crate) directions: Array2<f64>,
@@ -69,31 +75,53 @@ pub(crate) struct Subspace {
     pub(crate) mean: Array1<f64>,
     /// Directions kept.
     pub(crate) kept: usize,
+    /// Share of the variance that they hold.
+    pub(crate) explained: f64,
+    /// Dimensions of Φ.
+    pub(crate) dimensions: usize,
 }
 
 impl Subspace {
     /// Decomposes the moments of raw coordinates as seen through the map's whitening.
+    /// `kept_suffice` says whether a detector that keeps so many directions, with such a share of
+    /// the variance, can do without the others.
     pub(crate) fn new<T: Real>(
         map: &FeatureMap<T>,
-        moments: &Moments,
+        moments: Moments,
         components: Components,
+        kept_suffice: impl Fn(usize, f64) -> bool,
         what: &str,
     ) -> Result<Self> {
         let mean = map.whiten_one(moments.mean() + map.raw.offset());
-        let mut covariance = moments.covariance();
+        let mut covariance = moments.into_covariance();
         if let Some(a) = &map.whitening {
             let half = linalg::product(a.view(), covariance.view());
             covariance = linalg::product(half.view(), a.t());
         }
+        let dimensions = covariance.nrows();
+        let total: f64 = covariance.diag().sum();
+        // A constant feature leaves rounding noise; anything real is far above it.
+        let noise = 1e-24 * mean.dot(&mean).max(f64::MIN_POSITIVE);
+        if T::PRECISION == Precision::F32 && dimensions >= lanczos::SMALLEST && total > noise {
+            let wanted = |values: &[f64]| {
+                let q = components.reached(values, total)?;
+                kept_suffice(q, values[..q].iter().sum::<f64>() / total).then_some(q)
+            };
+            if let Some(eigen) = lanczos::leading_eigen(covariance.view(), wanted)? {
+                let (eigenvalues, kept) = (eigen.values, eigen.vectors.nrows());
+                let explained = eigenvalues.iter().sum::<f64>() / total;
+                let directions = eigen.vectors;
+                return Ok(Subspace { eigenvalues, directions, mean, kept, explained, dimensions });
+            }
+        }
         let eigen = linalg::symmetric_eigen(covariance.view())?;
         let eigenvalues: Vec<f64> = eigen.values.iter().map(|value| value.max(0.0)).collect();
-        // A constant feature leaves rounding noise; anything real is far above it.
-        let scale = mean.dot(&mean).max(f64::MIN_POSITIVE);
-        if eigenvalues.iter().sum::<f64>() <= 1e-24 * scale {
+        if eigenvalues.iter().sum::<f64>() <= noise {
             return Err(Error::NoVariance { what: what.to_owned() });
         }
         let kept = components.choose(&eigenvalues)?;
-        Ok(Subspace { eigenvalues, directions: eigen.vectors, mean, kept })
+        let (explained, directions) = (explained(&eigenvalues, kept), eigen.vectors);
+        Ok(Subspace { eigenvalues, directions, mean, kept, explained, dimensions })
     }
 }
 

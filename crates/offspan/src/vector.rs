@@ -113,6 +113,18 @@ pub(crate) fn multiply_into<T: Real>(out: &mut [T], x: &[T], y: &[T]) {
     );
 }
 
+/// x ← x − factor·y.
+pub(crate) fn subtract_scaled<T: Real>(x: &mut [T], factor: T, y: &[T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for (x, &y) in x.iter_mut().zip(y) {
+                *x -= factor * y;
+            }
+        },
+    );
+}
+
 /// x ← x − y.
 pub(crate) fn subtract<T: Real>(x: &mut [T], y: &[T]) {
     dispatch(

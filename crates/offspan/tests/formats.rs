@@ -20,8 +20,9 @@ use offspan::io::{
 };
 use offspan::map::Draw;
 use offspan::{
-    CalibrationSource, Checkpointing, Clip, Detector, Error, ExactForm, FitOptions, Kernel,
-    KpcaParams, MapParams, MethodSpec, Moments, Observer, Residual, Silent,
+    CalibrationSource, Checkpointing, Clip, Components, Detector, Error, ExactForm, FitOptions,
+    Kernel, KpcaParams, MapParams, MethodSpec, Moments, Observer, Precision, Residual, Silent,
+    WeightType,
 };
 use safetensors::Dtype;
 
@@ -771,4 +772,50 @@ fn scores_of_no_rows_are_none_and_of_many_rounds_are_in_order() {
     let shifted = concatenate![Axis(0), rows.slice(s![8000.., ..]), rows.slice(s![..8000, ..])];
     let shifted = detector.score(shifted.view(), None).unwrap();
     assert_eq!(shifted.slice(s![..492]), all.slice(s![8000..]));
+}
+
+#[test]
+fn weights_of_16_bits_halve_the_file_and_keep_the_scores() {
+    let (train, test) = (features(400, WIDTH, 1), features(100, WIDTH, 2));
+    let kernel = Kernel::Gaussian { gamma: 0.9 };
+    let with = |weights| {
+        let params = nystrom(kernel, 200, Residual::Complete);
+        let params = KpcaParams { weights, ..params };
+        fit_with(&MethodSpec::Kpca(params), train.view(), &FitOptions::default()).unwrap()
+    };
+    let (full, half) = (with(WeightType::Full), with(WeightType::F16));
+    let (full_size, half_size) = (full.to_bytes().len(), half.to_bytes().len());
+    assert!(half_size * 3 < full_size * 2, "{half_size} of {full_size} bytes");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.offspan");
+    half.save(&path).unwrap();
+    let loaded = Detector::load(&path).unwrap();
+    assert_eq!(loaded.to_bytes(), half.to_bytes());
+    assert_eq!(scores(&loaded, test.view()), scores(&half, test.view()));
+    let (full, half) = (scores(&full, test.view()), scores(&half, test.view()));
+    for (full, half) in full.iter().zip(&half) {
+        assert!((half / full - 1.0).abs() < 2e-3, "{half} {full}");
+    }
+}
+
+#[test]
+fn fixed_point_is_close_to_double_precision() {
+    let (train, test) = (features(600, WIDTH, 1), features(200, WIDTH, 2));
+    let kernel = Kernel::Gaussian { gamma: 0.9 };
+    let with = |precision| {
+        let params = fourier(kernel, 512, Draw::Structured);
+        let components = Components::ExplainedVariance(0.5);
+        let params = KpcaParams { precision, components, ..params };
+        fit_with(&MethodSpec::Kpca(params), train.view(), &FitOptions::default()).unwrap()
+    };
+    let (fixed, double) = (with(Precision::F32), with(Precision::F64));
+    let has_scales = |detector: &Detector| {
+        let bytes = detector.to_bytes();
+        bytes.windows(17).any(|name| name == b"projection_scales")
+    };
+    assert!(has_scales(&fixed) && !has_scales(&double));
+    let (fixed, double) = (scores(&fixed, test.view()), scores(&double, test.view()));
+    for (fixed, double) in fixed.iter().zip(&double) {
+        assert!((fixed / double - 1.0).abs() < 5e-5, "{fixed} {double}");
+    }
 }

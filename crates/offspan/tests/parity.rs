@@ -12,7 +12,7 @@ use offspan::map::{Draw, EigenFloor};
 use offspan::{
     BankSize, Clip, Components, Detector, ExactForm, FitOptions, FourierParts, Fusion, Kernel,
     KpcaParams, LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Sampling,
-    Silent, TrainedScore, VraBounds,
+    Silent, TrainedScore, VraBounds, WeightType,
 };
 use safetensors::SafeTensors;
 use serde_json::Value;
@@ -185,6 +185,7 @@ fn fixture_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
             },
             seed: 0,
             precision,
+            weights: WeightType::Full,
         };
         Case {
             name: case["name"].as_str().unwrap().to_owned(),
@@ -254,6 +255,7 @@ fn oracle_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
             },
             seed: 0,
             precision,
+            weights: WeightType::Full,
         };
         cases.push(Case {
             name: name.clone(),

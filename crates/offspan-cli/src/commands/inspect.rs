@@ -50,15 +50,17 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
     for (summary, eigenvalues) in detector.kpca_summaries().iter().zip(detector.eigenvalues()) {
         text += &summary_in_words(summary);
         text += "directions needed for a share of the variance:";
-        let total = eigenvalues.sum();
-        for share in [0.5, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999] {
+        let kept: f64 = eigenvalues.iter().take(summary.components).sum();
+        let total = kept / summary.explained_variance;
+        for share in [0.1, 0.25, 0.5, 0.8, 0.9, 0.95, 0.99, 0.995, 0.999] {
             let mut sum = 0.0;
-            let needed = eigenvalues.iter().take_while(|&value| {
-                let short = sum / total < share;
+            let needed = eigenvalues.iter().position(|value| {
                 sum += value;
-                short
+                sum / total >= share
             });
-            let _ = write!(text, " {share}: {}", needed.count());
+            // A fit that needs the first directions only knows no more of them.
+            let Some(last) = needed else { break };
+            let _ = write!(text, " {share}: {}", last + 1);
         }
         text.push('\n');
     }

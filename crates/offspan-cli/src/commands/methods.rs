@@ -26,7 +26,7 @@ pub(crate) fn run(args: &MethodsArgs) -> Outcome {
         let _ = writeln!(text, "  source   {}", method.source);
         let _ = writeln!(text, "  checked  {}\n", method.parity);
     }
-    text += "Every kernel PCA method also takes --precision f32|f64.\n";
+    text += "Every kernel PCA method also takes --precision f32|f64 and --weights full|f16|bf16.\n";
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

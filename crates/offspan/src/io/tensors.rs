@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::labels::{Integer, Labels};
 use super::matrix::{ElementType, FileKind, Matrix, Order, file_kind};
 use super::{Bytes, FeatureSource, npy, write_bytes};
-use crate::{Error, Real, Result};
+use crate::{Error, Real, Result, WeightType};
 
 const WHAT: &str = "a safetensors file";
 
@@ -345,6 +345,19 @@ impl<'a> TensorWriter<'a> {
     pub(crate) fn array1<T: Real>(&mut self, name: impl Into<String>, array: &'a Array1<T>) {
         let shape = array.shape().to_vec();
         self.insert(name.into(), shape, array.as_slice(), || array.to_vec());
+    }
+
+    /// An array kept in 16-bit floats, or as it is.
+    pub(crate) fn weights<T: Real>(
+        &mut self,
+        name: impl Into<String>,
+        array: &'a Array2<T>,
+        kept_as: WeightType,
+    ) {
+        let Some(bytes) = kept_as.halves(array) else { return self.array2(name, array) };
+        let dtype = if kept_as == WeightType::Bf16 { Dtype::BF16 } else { Dtype::F16 };
+        let (shape, bytes) = (array.shape().to_vec(), Cow::Owned(bytes));
+        self.tensors.insert(name.into(), Entry { dtype, shape, bytes });
     }
 
     pub(crate) fn whole_numbers(&mut self, name: impl Into<String>, array: &'a Array2<i16>) {

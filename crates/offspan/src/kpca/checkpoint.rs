@@ -263,17 +263,20 @@ impl Saver<'_> {
 
     /// Saves what there is and says where.
     pub(super) fn interrupted(&self, progress: &Progress) -> Error {
-        let path: &Path = &self.settings.path;
         let mut saver = Saver { last: self.last, ..*self };
         match saver.save(progress) {
-            Ok(()) => Error::Interrupted {
-                hint: format!(
-                    "; progress up to row {} is in {}, run the same command to go on",
-                    progress.next_row,
-                    path.display()
-                ),
-            },
+            Ok(()) => self.interrupted_at(progress.next_row),
             Err(error) => error,
         }
+    }
+
+    /// Says where progress up to this row was saved.
+    pub(super) fn interrupted_at(&self, next_row: usize) -> Error {
+        let path: &Path = &self.settings.path;
+        let hint = format!(
+            "; progress up to row {next_row} is in {}, run the same command to go on",
+            path.display()
+        );
+        Error::Interrupted { hint }
     }
 }

@@ -9,19 +9,20 @@ use crate::error::in_order;
 use crate::io::Dataset;
 use crate::landmarks;
 use crate::logits::{LogitSource, Need};
-use crate::map::{FeatureMap, Fourier, TensorSketch};
+use crate::map::{FeatureMap, Fourier, RawMap, TensorSketch};
 use crate::moments::Moments;
 use crate::observer::check_interrupt;
 use crate::preprocess::Preprocess;
-use crate::subspace::{Subspace, explained};
+use crate::rank_update::PackedRows;
+use crate::subspace::Subspace;
 use crate::training::{BLOCK, Fitted, Training, chain, chunk_rows, read_rows};
-use crate::{Error, Precision, Real, Result, quantile};
+use crate::{Error, Precision, Real, Result, WeightType, quantile};
 
 use super::checkpoint::{FitIdentity, Progress};
 use super::exact;
-use super::model::{AnyPlan, Found, KpcaModel};
+use super::model::{AnyPlan, Found, KpcaModel, residuals};
 use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
-use super::plan::Plan;
+use super::plan::{Plan, kept_suffice};
 
 /// Fails, before any work, unless the training set has all that a fit needs.
 pub(crate) fn check_inputs(params: &KpcaParams, training: &Training<'_>) -> Result<()> {
@@ -91,25 +92,34 @@ fn fit_approximate<T: Real>(
     let progress = accumulate(&map, preprocess, progress, training, &identity)?;
 
     training.observer.begin("eigenvectors", 0);
-    let subspace = Subspace::new(&map, &progress.moments, params.components, &training.data.name)?;
+    let Progress { moments, next_row, fingerprint, .. } = progress;
+    let (rows, centre) = (moments.count(), moments.mean().clone());
+    let suffice = |kept, explained| kept_suffice(params, &map, kept, explained);
+    let name = &training.data.name;
+    let subspace = Subspace::new(&map, moments, params.components, suffice, name)?;
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
-        return Err(checkpoint.saver(&identity).interrupted(&progress));
+        // The moments were saved when they were complete.
+        return Err(checkpoint.saver(&identity).interrupted_at(next_row));
     }
     check_interrupt(training.observer)?;
     let found = Found {
         clip,
+        dimensions: subspace.dimensions,
         components: subspace.kept,
-        explained_variance: explained(&subspace.eigenvalues, subspace.kept),
+        explained_variance: subspace.explained,
         rank: map.rank_report().cloned(),
     };
-    if params.residual == Residual::Plain && subspace.kept == subspace.eigenvalues.len() {
+    if params.residual == Residual::Plain && subspace.kept == subspace.dimensions {
         let ask = params.components.to_string();
         return Err(Error::NoResidual { ask, dimensions: subspace.kept });
     }
-    let plan = Plan::compile(preprocess, params, map, &progress.moments, &subspace);
+    let mut plan = Plan::compile(preprocess, params, map, &centre, &subspace);
+    if !params.weights.is_full() {
+        store_weights(&mut plan, params.weights, training)?;
+    }
     let model =
         KpcaModel::new(params.clone(), any(plan), subspace.eigenvalues, found, training.head);
-    Ok(Fitted { model, rows: progress.moments.count(), fingerprint: progress.fingerprint })
+    Ok(Fitted { model, rows, fingerprint })
 }
 
 fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
@@ -130,7 +140,13 @@ fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<Kpca
     training.observer.begin("kernel matrix and its eigenvectors", 0);
     let fit =
         exact::fit(preprocess, params.kernel, x, form, params.components, &training.data.name)?;
-    let found = Found { clip, components: fit.kept, explained_variance: fit.explained, rank: None };
+    let found = Found {
+        clip,
+        dimensions: fit.eigenvalues.len(),
+        components: fit.kept,
+        explained_variance: fit.explained,
+        rank: None,
+    };
     let model = KpcaModel::new(
         params.clone(),
         AnyPlan::F64(fit.plan),
@@ -139,6 +155,50 @@ fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<Kpca
         training.head,
     );
     Ok(Fitted { model, rows: chosen.len() as u64, fingerprint: chain(0, &hashes) })
+}
+
+/// Rows on which two plans are compared, spread evenly.
+const ROWS_COMPARED: usize = 2000;
+/// The largest relative change of a residual that stored weights may cause.
+const LARGEST_CHANGE: f64 = 1e-3;
+
+/// Rounds the weights to the type that they will be kept in, unless scores would feel it.
+fn store_weights<T: Real>(
+    plan: &mut Plan<T>,
+    weights: WeightType,
+    training: &Training<'_>,
+) -> Result<()> {
+    let rows = training.kept();
+    let step = rows.len().div_ceil(ROWS_COMPARED).max(1);
+    let rounded = Plan { projection: plan.projection.stored_as(weights), ..plan.clone() };
+    let mut worst = 0.0f64;
+    for &row in rows.iter().step_by(step) {
+        let (mut before, mut after) = ([0.0], [0.0]);
+        residuals(plan, training.data, row, &mut before)?;
+        residuals(&rounded, training.data, row, &mut after)?;
+        let change = (after[0] / before[0] - 1.0).abs();
+        // 0 / 0 is no change; what is no number otherwise is the largest.
+        let change = if before == after {
+            0.0
+        } else if change.is_nan() {
+            f64::INFINITY
+        } else {
+            change
+        };
+        worst = worst.max(change);
+    }
+    if worst > LARGEST_CHANGE {
+        return Err(Error::parameter(
+            "weights",
+            format!(
+                "full: in {weights} a residual of the training rows would change by {worst:.1e} \
+                     of itself, and at most {LARGEST_CHANGE} is allowed"
+            ),
+            weights,
+        ));
+    }
+    *plan = rounded;
+    Ok(())
 }
 
 /// ReAct's c, if clipping was asked for.
@@ -216,7 +276,7 @@ fn build_map<T: Real>(
             if let Some(&zero) = preprocess.apply(rows.view_mut()).first() {
                 return Err(zero_row(training.data, landmark_rows[zero], preprocess));
             }
-            FeatureMap::nystrom(params.kernel, rows, *floor)
+            FeatureMap::nystrom_stored(params.kernel, rows, *floor, params.weights)
         }
     }
 }
@@ -246,8 +306,8 @@ fn accumulate<T: Real>(
     let rows = data.rows();
     let chunk = chunk_rows(data.width().max(map.raw.output()));
     let hash_of = |range: Range<usize>| {
-        let mut unused = Array2::from_elem((0, 0), T::default());
-        process_chunk(map, preprocess, training, range, &mut unused, false).map(|hash| hash.0)
+        let mut buffers = Buffers::<T>::new(range.len(), data.width(), 0);
+        process_chunk(preprocess, training, range, &mut buffers, None).map(|hash| hash.0)
     };
     if let Some(checkpoint) = training.checkpoint {
         checkpoint.verify(&progress, map.raw.output(), hash_of)?;
@@ -255,7 +315,8 @@ fn accumulate<T: Real>(
     observer.begin("moments of the training rows", rows as u64);
     observer.advance(progress.next_row as u64);
     let mut saver = training.checkpoint.map(|c| c.saver(identity));
-    let mut coordinates = Array2::from_elem((chunk, map.raw.output()), T::default());
+    let mut buffers = Buffers::new(chunk, data.width(), map.raw.output());
+    let (mut own, mut wide) = (PackedRows::<T>::default(), PackedRows::<f64>::default());
     while progress.next_row < rows {
         check_interrupt(observer).map_err(|error| match &saver {
             Some(saver) => saver.interrupted(&progress),
@@ -263,13 +324,13 @@ fn accumulate<T: Real>(
         })?;
         let range = progress.next_row..(progress.next_row + chunk).min(rows);
         let (hash, kept) =
-            process_chunk(map, preprocess, training, range.clone(), &mut coordinates, true)?;
-        let new = coordinates.slice(s![..kept, ..]);
+            process_chunk(preprocess, training, range.clone(), &mut buffers, Some(&map.raw))?;
+        let new = buffers.coordinates.slice(s![..kept, ..]);
         if map.is_isometric() {
-            progress.moments.update(new)?;
+            progress.moments.update_in(new, &mut own)?;
         } else {
             // The whitening divides by small eigenvalues: f32 products would not survive it.
-            progress.moments.update_in::<T, f64>(new)?;
+            progress.moments.update_in(new, &mut wide)?;
         }
         progress.advance(range.clone(), hash);
         data.features.release(range.clone());
@@ -287,37 +348,49 @@ fn accumulate<T: Real>(
     Ok(progress)
 }
 
-/// Reads the kept rows of a range and, with `map_rows`, writes their raw coordinates; returns the
-/// rows' hash and number.
+/// Memory for a chunk of rows, used again for every chunk.
+struct Buffers<T> {
+    rows: Array2<T>,
+    coordinates: Array2<T>,
+}
+
+impl<T: Real> Buffers<T> {
+    fn new(chunk: usize, width: usize, coordinates: usize) -> Self {
+        let zeros = |columns| Array2::from_elem((chunk, columns), T::default());
+        Buffers { rows: zeros(width), coordinates: zeros(coordinates) }
+    }
+}
+
+/// Reads the kept rows of a range and, with a map, writes their raw coordinates; returns the rows'
+/// hash and number.
 fn process_chunk<T: Real>(
-    map: &FeatureMap<T>,
     preprocess: Preprocess,
     training: &Training<'_>,
     range: Range<usize>,
-    coordinates: &mut Array2<T>,
-    map_rows: bool,
+    buffers: &mut Buffers<T>,
+    map: Option<&RawMap<T>>,
 ) -> Result<(u64, usize)> {
     let kept: Vec<usize> = range.filter(|&row| training.hold_out.keeps(row)).collect();
-    let width = training.data.width();
-    let work = |rows: &[usize], out: Option<ArrayViewMut2<'_, T>>| -> Result<u64> {
-        let mut x = Array2::from_elem((rows.len(), width), T::default());
-        let hash = read_block(training.data, rows, preprocess, x.view_mut())?;
-        if let Some(out) = out {
-            map.raw.apply(x.view(), out);
-        }
-        Ok(hash)
-    };
-    let hashes = if map_rows {
-        coordinates
-            .slice_mut(s![..kept.len(), ..])
-            .axis_chunks_iter_mut(Axis(0), BLOCK)
-            .into_par_iter()
-            .zip(kept.par_chunks(BLOCK))
-            .map(|(out, rows)| work(rows, Some(out)))
-            .collect()
-    } else {
-        kept.par_chunks(BLOCK).map(|rows| work(rows, None)).collect()
-    };
+    let hashes = buffers
+        .rows
+        .slice_mut(s![..kept.len(), ..])
+        .axis_chunks_iter_mut(Axis(0), BLOCK)
+        .into_par_iter()
+        .zip(
+            buffers
+                .coordinates
+                .slice_mut(s![..kept.len(), ..])
+                .axis_chunks_iter_mut(Axis(0), BLOCK),
+        )
+        .zip(kept.par_chunks(BLOCK))
+        .map(|((mut x, out), rows)| {
+            let hash = read_block(training.data, rows, preprocess, x.view_mut())?;
+            if let Some(map) = map {
+                map.apply(x.view(), out);
+            }
+            Ok(hash)
+        })
+        .collect();
     Ok((chain(0, &in_order(hashes)?), kept.len()))
 }
 

@@ -11,6 +11,7 @@ mod model;
 mod params;
 mod plan;
 mod projection;
+mod storage;
 
 pub use checkpoint::Checkpointing;
 pub use ensemble::EnsembleParams;
@@ -21,3 +22,4 @@ pub use model::KpcaSummary;
 pub use params::{
     Clip, ExactForm, FourierParts, Fusion, KpcaParams, MapParams, Residual, ValidKpca,
 };
+pub use storage::WeightType;

@@ -7,7 +7,7 @@ use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::logits::{LogitSource, Need};
 use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
 use crate::preprocess::Preprocess;
-use crate::{Error, Kernel, Precision, Real, Result};
+use crate::{Error, Kernel, Precision, Real, Result, WeightType};
 
 use super::params::{KpcaParams, MapParams};
 use super::plan::{Form, Plan, ROWS_AT_ONCE, Workspace};
@@ -83,7 +83,7 @@ impl KpcaModel {
         let (form, constant) = plan.form();
         let summary = KpcaSummary {
             clip: found.clip,
-            dimensions: eigenvalues.len(),
+            dimensions: found.dimensions,
             components: found.components,
             explained_variance: found.explained_variance,
             rank: found.rank,
@@ -145,8 +145,8 @@ impl KpcaModel {
             head.write(prefix, writer);
         }
         match &self.plan {
-            AnyPlan::F32(plan) => write_plan(plan, prefix, writer),
-            AnyPlan::F64(plan) => write_plan(plan, prefix, writer),
+            AnyPlan::F32(plan) => write_plan(plan, prefix, self.params.weights, writer),
+            AnyPlan::F64(plan) => write_plan(plan, prefix, WeightType::Full, writer),
         }
     }
 
@@ -163,7 +163,9 @@ impl KpcaModel {
         };
         let head = Head::read_optional(file, prefix, width)?;
         let eigenvalues = file.array1(&format!("{prefix}eigenvalues"))?;
-        if eigenvalues.len() != summary.dimensions || summary.components > summary.dimensions {
+        // All of them, or those of the kept directions.
+        let lengths = [summary.dimensions, summary.components];
+        if !lengths.contains(&eigenvalues.len()) || summary.components > summary.dimensions {
             return Err(Error::shape(
                 format!("`{prefix}eigenvalues` of the detector"),
                 format!("[{}] with {} components", summary.dimensions, summary.components),
@@ -177,12 +179,13 @@ impl KpcaModel {
 /// What a fit hands to [`KpcaModel::new`].
 pub(super) struct Found {
     pub(super) clip: Option<f64>,
+    pub(super) dimensions: usize,
     pub(super) components: usize,
     pub(super) explained_variance: f64,
     pub(super) rank: Option<RankReport>,
 }
 
-fn residuals<T: Real>(
+pub(super) fn residuals<T: Real>(
     plan: &Plan<T>,
     data: &Dataset<'_>,
     start: usize,
@@ -197,9 +200,14 @@ fn residuals<T: Real>(
     Ok(())
 }
 
-fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorWriter<'a>) {
+fn write_plan<'a, T: Real>(
+    plan: &'a Plan<T>,
+    prefix: &str,
+    kept_as: WeightType,
+    writer: &mut TensorWriter<'a>,
+) {
     writer.array1(format!("{prefix}centre"), &plan.centre);
-    plan.projection.write(prefix, writer);
+    plan.projection.write(prefix, kept_as, writer);
     writer.array1(format!("{prefix}bias"), &plan.bias);
     if let Form::Complete { weight, .. } = &plan.form {
         writer.array1(format!("{prefix}weight"), weight);
@@ -207,7 +215,7 @@ fn write_plan<'a, T: Real>(plan: &'a Plan<T>, prefix: &str, writer: &mut TensorW
     match &plan.raw {
         RawMap::Kernel(map) => {
             let (rows, origin) = map.parts();
-            writer.array2(format!("{prefix}landmarks"), rows);
+            writer.weights(format!("{prefix}landmarks"), rows, kept_as);
             if let Some(origin) = origin {
                 writer.array1(format!("{prefix}origin"), origin);
             }

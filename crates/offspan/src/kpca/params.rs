@@ -9,6 +9,8 @@ use crate::map::{Draw, EigenFloor};
 use crate::subspace::Components;
 use crate::{Error, Kernel, Precision, Result};
 
+use super::storage::WeightType;
+
 /// Parameters of a kernel PCA detector, as given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KpcaParams {
@@ -30,6 +32,9 @@ pub struct KpcaParams {
     pub seed: u64,
     /// Precision of rows, maps and projections.
     pub precision: Precision,
+    /// How landmarks and projections are kept.
+    #[serde(default, skip_serializing_if = "WeightType::is_full")]
+    pub weights: WeightType,
 }
 
 /// The feature map to build.
@@ -205,6 +210,7 @@ impl Default for KpcaParams {
             fusion: None,
             seed: 0,
             precision: Precision::F32,
+            weights: WeightType::Full,
         }
     }
 }
@@ -269,6 +275,13 @@ impl KpcaParams {
         }
         self.kernel.check()?;
         self.components.check()?;
+        if self.precision == Precision::F64 && !self.weights.is_full() {
+            return Err(Error::parameter(
+                "weights",
+                "full for double precision, which is for reference",
+                self.weights,
+            ));
+        }
         if let Some(react) = self.react {
             react.check()?;
         }

@@ -17,9 +17,8 @@ use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use crate::kernel::{contiguous_row, contiguous_row_mut};
 use crate::linalg;
 use crate::map::{FeatureMap, RawMap};
-use crate::moments::Moments;
 use crate::preprocess::Preprocess;
-use crate::subspace::{Subspace, explained};
+use crate::subspace::Subspace;
 use crate::{Kernel, Real, vector};
 
 use super::params::{KpcaParams, Residual};
@@ -27,6 +26,23 @@ use super::projection::Projection;
 
 /// Below this share of unexplained variance ‖d‖² − ‖P d‖² would cancel too many `f32` digits.
 const SMALLEST_REMAINDER: f64 = 1e-2;
+
+/// Whether the residual follows from the directions that are kept, without the others.
+pub(super) fn kept_suffice<T: Real>(
+    params: &KpcaParams,
+    map: &FeatureMap<T>,
+    kept: usize,
+    explained: f64,
+) -> bool {
+    match params.residual {
+        Residual::Complete => true,
+        Residual::Plain => {
+            map.is_isometric()
+                && kept < map.dimensions() - kept
+                && 1.0 - explained >= SMALLEST_REMAINDER
+        }
+    }
+}
 
 /// How e² follows from P d.
 #[derive(Debug, Clone)]
@@ -56,11 +72,10 @@ impl<T: Real> Plan<T> {
         preprocess: Preprocess,
         params: &KpcaParams,
         map: FeatureMap<T>,
-        moments: &Moments,
+        centre: &Array1<f64>,
         subspace: &Subspace,
     ) -> Self {
-        let (kept, dimensions) = (subspace.kept, subspace.eigenvalues.len());
-        let unexplained = 1.0 - explained(&subspace.eigenvalues, kept);
+        let kept = subspace.kept;
         let fold = |directions: ArrayView2<'_, f64>| match &map.whitening {
             Some(a) => linalg::product(directions, a.view()),
             None => directions.to_owned(),
@@ -79,17 +94,14 @@ impl<T: Real> Plan<T> {
                 (fold(kept_directions()), Form::Complete { kernel, constant, weight })
             }
             Residual::Plain => {
-                let remainder = map.is_isometric()
-                    && kept < dimensions - kept
-                    && unexplained >= SMALLEST_REMAINDER;
-                if remainder {
+                if kept_suffice(params, &map, kept, subspace.explained) {
                     (fold(kept_directions()), Form::Remainder)
                 } else {
                     (fold(subspace.directions.slice(s![kept.., ..])), Form::Projected)
                 }
             }
         };
-        Self::new(preprocess, map.raw, moments.mean(), &projection, form, unexplained)
+        Self::new(preprocess, map.raw, centre, &projection, form, 1.0 - subspace.explained)
     }
 
     /// A plan from its parts; `unexplained` is the share of the variance outside the subspace.

@@ -7,7 +7,7 @@ use crate::fixed::FixedWeights;
 use crate::io::{TensorFile, TensorWriter};
 use crate::map::RawMap;
 use crate::packed::Weights;
-use crate::{Error, Precision, Real, Result};
+use crate::{Error, Precision, Real, Result, WeightType};
 
 /// From this share of unexplained variance on, e² = ‖d‖² − ‖P d‖² is large enough for P d in fixed
 /// point: what that rounds is about 1e-5 of ‖P d‖², so that e keeps at least four and a half digits.
@@ -60,10 +60,27 @@ impl<T: Real> Projection<T> {
         }
     }
 
-    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+    /// The same with numbers that a type of weights can hold; fixed point is one already.
+    pub(super) fn stored_as(&self, kept_as: WeightType) -> Self {
+        match self {
+            Projection::Float(weights) => {
+                let mut matrix = weights.matrix().clone();
+                kept_as.round_all(&mut matrix);
+                Projection::Float(Weights::new(matrix))
+            }
+            Projection::Fixed(_) => self.clone(),
+        }
+    }
+
+    pub(super) fn write<'a>(
+        &'a self,
+        prefix: &str,
+        kept_as: WeightType,
+        writer: &mut TensorWriter<'a>,
+    ) {
         let name = format!("{prefix}projection");
         match self {
-            Projection::Float(weights) => writer.array2(name, weights.matrix()),
+            Projection::Float(weights) => writer.weights(name, weights.matrix(), kept_as),
             Projection::Fixed(weights) => {
                 let (numbers, scales) = weights.parts();
                 writer.whole_numbers(name, numbers);

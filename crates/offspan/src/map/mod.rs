@@ -16,7 +16,7 @@ pub use tensor_sketch::TensorSketch;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 
-use crate::{Error, Kernel, Real, Result, linalg};
+use crate::{Error, Kernel, Real, Result, WeightType, linalg};
 
 /// Raw coordinates v(x) of a preprocessed row x.
 #[derive(Debug, Clone)]
@@ -110,7 +110,17 @@ impl<T: Real> FeatureMap<T> {
     /// # Errors
     /// If there are no landmarks, the kernel's parameters are bad or the eigensolver fails.
     pub fn nystrom(kernel: Kernel, landmarks: Array2<T>, floor: EigenFloor) -> Result<Self> {
-        nystrom::build(kernel, landmarks, floor)
+        nystrom::build(kernel, landmarks, floor, WeightType::Full)
+    }
+
+    /// The same, with landmarks that a type of weights can hold.
+    pub(crate) fn nystrom_stored(
+        kernel: Kernel,
+        landmarks: Array2<T>,
+        floor: EigenFloor,
+        weights: WeightType,
+    ) -> Result<Self> {
+        nystrom::build(kernel, landmarks, floor, weights)
     }
 
     /// Dimensions of Φ.

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{FeatureMap, RawMap};
+use crate::WeightType;
 use crate::kernel::Anchors;
 use crate::{Error, Kernel, Precision, Real, Result, linalg};
 
@@ -25,6 +26,17 @@ impl<T: Real> KernelVector<T> {
     /// As [`KernelVector::parts`] gave them.
     pub(crate) fn from_parts(kernel: Kernel, rows: Array2<T>, origin: Option<Array1<T>>) -> Self {
         KernelVector { kernel, anchors: Anchors::from_parts(rows, origin) }
+    }
+
+    /// The same with landmarks that this type can hold: slightly moved, before anything is learnt.
+    fn stored_as(self, weights: WeightType) -> Self {
+        if weights.is_full() {
+            return self;
+        }
+        let (rows, origin) = self.parts();
+        let (mut rows, origin) = (rows.clone(), origin.cloned());
+        weights.round_all(&mut rows);
+        Self::from_parts(self.kernel, rows, origin)
     }
 
     /// Length of x.
@@ -142,6 +154,7 @@ pub(super) fn build<T: Real>(
     kernel: Kernel,
     landmarks: Array2<T>,
     floor: EigenFloor,
+    weights: WeightType,
 ) -> Result<FeatureMap<T>> {
     kernel.check()?;
     floor.check()?;
@@ -150,7 +163,7 @@ pub(super) fn build<T: Real>(
     if landmarks.is_empty() {
         return Err(Error::TooFewRows { what: "the landmarks".to_owned(), expected: 1, got: 0 });
     }
-    let vector = KernelVector::new(kernel, landmarks);
+    let vector = KernelVector::new(kernel, landmarks).stored_as(weights);
     if !vector.anchors.is_finite() {
         let what = "squared norms of the landmarks".to_owned();
         return Err(Error::TooLarge { what, precision: T::PRECISION });

@@ -203,6 +203,10 @@ pub(crate) fn core_methods() -> Vec<(String, MethodSpec)> {
             let map = MapParams::Fourier { features: 40, draw: Draw::Iid, parts };
             KpcaParams { map, ..fourier(gaussian, 40, Draw::Iid) }
         }),
+        ("rff in fixed point".to_owned(), {
+            let components = Components::ExplainedVariance(0.4);
+            KpcaParams { components, ..fourier(gaussian, 80, Draw::Structured) }
+        }),
         ("sketch".to_owned(), {
             let kernel = Kernel::Polynomial { degree: 2, coef0: 1.0 };
             let map = MapParams::TensorSketch { features: 33 };

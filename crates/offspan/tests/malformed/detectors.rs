@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::Array2;
 use offspan::io::{Dataset, open_dataset};
 use offspan::map::Draw;
-use offspan::{Detector, Fusion, KpcaParams, MethodSpec, Moments};
+use offspan::{Components, Detector, Fusion, KpcaParams, MethodSpec, Moments};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -14,6 +14,12 @@ use crate::common::{
     npy_f32, pca, put, tensors_with_header, whole_fit,
 };
 use crate::{Case, GAUSSIAN, HEADER, Told, check, detector, nys, told};
+
+/// Random features of which half of the variance is kept: projected in fixed point.
+fn fixed() -> MethodSpec {
+    let components = Components::ExplainedVariance(0.4);
+    MethodSpec::Kpca(KpcaParams { components, ..fourier(GAUSSIAN, 80, Draw::Structured) })
+}
 
 /// Saves a detector with its document or tensors changed, and loads it.
 fn load(folder: &Path, spec: MethodSpec, change: fn(&mut Value, &mut Tensors)) -> Told {
@@ -160,6 +166,39 @@ fn files() {
             },
             "{dir}/x.offspan: not an offspan detector: `projection` of the detector: expected \
              shape [4, 20], got [4, 21]",
+        ),
+        (
+            "fixed point that could overflow",
+            |d| {
+                load(d, fixed(), |_, tensors| {
+                    let (dtype, shape, bytes) = &tensors["projection"];
+                    let largest = i16::MAX.to_le_bytes().repeat(bytes.len() / 2);
+                    let altered = (*dtype, shape.clone(), largest);
+                    tensors.insert("projection".into(), altered);
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: `projection` of the detector: expected \
+             shape numbers whose sums stay within 32 bits, …",
+        ),
+        (
+            "fixed point as floats",
+            |d| {
+                load(d, fixed(), |_, tensors| {
+                    let shape = tensors["projection"].1.clone();
+                    tensors.insert("projection".into(), f32_tensor(&shape, 0.0));
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: …`projection`…I16…F32…",
+        ),
+        (
+            "a scale too few",
+            |d| {
+                load(d, fixed(), |_, t| {
+                    drop(t.insert("projection_scales".into(), f32_tensor(&[1], 1.0)));
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: `projection_scales` of the detector: \
+             expected shape […], got [1]",
         ),
         (
             "fewer directions than components",

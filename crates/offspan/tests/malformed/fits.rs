@@ -7,7 +7,7 @@ use offspan::io::{Dataset, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
-    MapParams, MethodSpec, Rectification, Residual, Sampling,
+    MapParams, MethodSpec, Precision, Rectification, Residual, Sampling, WeightType,
 };
 
 use crate::common::{
@@ -511,4 +511,18 @@ fn a_row_that_rectification_makes_zero_is_told_as_such() {
         MethodSpec::Rectified { steps: vec![react], score: Box::new(knn(1)), raw_fit: false };
     let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
     assert!(told.contains("is all zeros after rectification; "), "{told}");
+}
+
+#[test]
+fn weights_of_too_few_bits_are_refused_with_what_they_would_change() {
+    let train = features(120, WIDTH, 1);
+    let told = |weights, precision| {
+        let params = nystrom(GAUSSIAN, 40, Residual::Plain);
+        let params = KpcaParams { weights, precision, ..params };
+        told(fit(&MethodSpec::Kpca(params), train.view()))
+    };
+    let told_bf16 = told(WeightType::Bf16, Precision::F32).unwrap();
+    assert!(told_bf16.contains("weights: expected full: in bf16 a residual"), "{told_bf16}");
+    let told_double = told(WeightType::F16, Precision::F64).unwrap();
+    assert!(told_double.contains("full for double precision"), "{told_double}");
 }
