@@ -13,6 +13,9 @@ use crate::packed::{Number, PANEL, PANELS_OF_ONE_ROW, Packed};
 /// rounding of both is alike, and far below that of the scores.
 const LARGEST: f32 = 8191.0;
 
+/// 1.5 · 2^23: the unit of numbers of this size is 1.
+const ROUND: f32 = 12_582_912.0;
+
 /// Weights in fixed point, and what a unit of the rows is worth.
 #[derive(Debug, Clone)]
 pub(crate) struct FixedWeights {
@@ -68,8 +71,10 @@ impl FixedWeights {
             #[inline(always)]
             || {
                 for (to, from) in rounded.iter_mut().zip(x) {
-                    // The bound holds but for the rounding of its own arithmetic.
-                    *to = (from * factor).round_ties_even().clamp(-LARGEST, LARGEST) as i16;
+                    // The bound holds but for the rounding of its own arithmetic. Adding ROUND
+                    // leaves the nearest whole number in the low bits.
+                    let bounded = (from * factor).clamp(-LARGEST, LARGEST);
+                    *to = (bounded + ROUND).to_bits() as i16;
                 }
             },
         );

@@ -99,6 +99,7 @@ impl<'a> Training<'a> {
         for start in (0..data.rows()).step_by(chunk) {
             check_interrupt(observer)?;
             let range = start..(start + chunk).min(data.rows());
+            data.features.prefetch(range.end..(range.end + chunk).min(data.rows()));
             let kept: Vec<usize> = range.clone().filter(|&row| self.hold_out.keeps(row)).collect();
             let mut part = features.slice_mut(s![..kept.len(), ..]);
             let hashes = part

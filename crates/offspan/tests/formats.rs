@@ -801,7 +801,7 @@ fn weights_of_16_bits_halve_the_file_and_keep_the_scores() {
 #[test]
 fn fixed_point_is_close_to_double_precision() {
     let (train, test) = (features(600, WIDTH, 1), features(200, WIDTH, 2));
-    let kernel = Kernel::Gaussian { gamma: 0.9 };
+    let kernel = Kernel::Gaussian { gamma: 20.0 };
     let with = |precision| {
         let params = fourier(kernel, 512, Draw::Structured);
         let components = Components::ExplainedVariance(0.5);

@@ -44,6 +44,16 @@ impl Bytes {
         }
     }
 
+    /// Asks the system to read `range` from the file meanwhile.
+    pub(crate) fn prefetch(&self, range: Range<usize>) {
+        if let Bytes::Mapped(map) = self
+            && range.start < range.end
+        {
+            // Only a hint: a refusal changes speed, not results.
+            let _ = map.advise_range(Advice::WillNeed, range.start, range.end - range.start);
+        }
+    }
+
     /// Drops the pages of `range` from this process's memory; they come back from the file when
     /// they are read again.
     #[allow(unsafe_code)]

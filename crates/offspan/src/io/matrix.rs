@@ -202,6 +202,16 @@ impl FeatureSource for Matrix {
         });
     }
 
+    fn prefetch(&self, rows: Range<usize>) {
+        // A piece of every column is too scattered to ask for.
+        if self.order == Order::RowMajor {
+            let at = |row: usize| {
+                self.data.start + row.min(self.rows) * self.width * self.element.size()
+            };
+            self.bytes.prefetch(at(rows.start)..at(rows.end));
+        }
+    }
+
     fn release(&self, rows: Range<usize>) {
         let size = self.element.size();
         match self.order {

@@ -52,6 +52,10 @@ pub trait FeatureSource: Send + Sync {
     fn origin(&self) -> Option<&dyn FeatureSource> {
         None
     }
+    /// Says that `rows` will be read next, so that they can be fetched meanwhile.
+    fn prefetch(&self, rows: Range<usize>) {
+        let _ = rows;
+    }
     /// Says that `rows` will not be read again soon, so that memory they occupy can go.
     fn release(&self, rows: Range<usize>) {
         let _ = rows;
@@ -81,6 +85,10 @@ impl<S: FeatureSource + ?Sized> FeatureSource for &S {
 
     fn origin(&self) -> Option<&dyn FeatureSource> {
         (**self).origin()
+    }
+
+    fn prefetch(&self, rows: Range<usize>) {
+        (**self).prefetch(rows);
     }
 
     fn release(&self, rows: Range<usize>) {

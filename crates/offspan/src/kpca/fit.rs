@@ -323,6 +323,7 @@ fn accumulate<T: Real>(
             None => error,
         })?;
         let range = progress.next_row..(progress.next_row + chunk).min(rows);
+        data.features.prefetch(range.end..(range.end + chunk).min(rows));
         let (hash, kept) =
             process_chunk(preprocess, training, range.clone(), &mut buffers, Some(&map.raw))?;
         let new = buffers.coordinates.slice(s![..kept, ..]);

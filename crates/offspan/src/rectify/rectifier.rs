@@ -225,6 +225,10 @@ impl FeatureSource for Seen<'_> {
         Some(self.features)
     }
 
+    fn prefetch(&self, rows: std::ops::Range<usize>) {
+        self.features.prefetch(rows);
+    }
+
     fn release(&self, rows: std::ops::Range<usize>) {
         self.features.release(rows);
     }

@@ -205,7 +205,8 @@ pub(crate) fn core_methods() -> Vec<(String, MethodSpec)> {
         }),
         ("rff in fixed point".to_owned(), {
             let components = Components::ExplainedVariance(0.4);
-            KpcaParams { components, ..fourier(gaussian, 80, Draw::Structured) }
+            let narrow = Kernel::Gaussian { gamma: 20.0 };
+            KpcaParams { components, ..fourier(narrow, 80, Draw::Structured) }
         }),
         ("sketch".to_owned(), {
             let kernel = Kernel::Polynomial { degree: 2, coef0: 1.0 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::Array2;
 use offspan::io::{Dataset, open_dataset};
 use offspan::map::Draw;
-use offspan::{Components, Detector, Fusion, KpcaParams, MethodSpec, Moments};
+use offspan::{Components, Detector, Fusion, Kernel, KpcaParams, MethodSpec, Moments};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -18,7 +18,8 @@ use crate::{Case, GAUSSIAN, HEADER, Told, check, detector, nys, told};
 /// Random features of which half of the variance is kept: projected in fixed point.
 fn fixed() -> MethodSpec {
     let components = Components::ExplainedVariance(0.4);
-    MethodSpec::Kpca(KpcaParams { components, ..fourier(GAUSSIAN, 80, Draw::Structured) })
+    let narrow = Kernel::Gaussian { gamma: 20.0 };
+    MethodSpec::Kpca(KpcaParams { components, ..fourier(narrow, 80, Draw::Structured) })
 }
 
 /// Saves a detector with its document or tensors changed, and loads it.
@@ -188,7 +189,7 @@ fn files() {
                     tensors.insert("projection".into(), f32_tensor(&shape, 0.0));
                 })
             },
-            "{dir}/x.offspan: not an offspan detector: …`projection`…I16…F32…",
+            "{dir}/x.offspan: not an offspan detector: …`projection`…F32…",
         ),
         (
             "a scale too few",
