@@ -323,8 +323,8 @@ pub(crate) struct MethodArgs {
     #[arg(long, value_name = "TYPE", default_value_t = Precision::F32)]
     pub(crate) precision: Precision,
 
-    /// kernel PCA: how landmarks and projections are kept: full, or f16 or bf16 for half the file,
-    /// refused where scores would change by more than 0.001 of themselves
+    /// kernel PCA: how landmarks, or projections where there are none, are kept: full, or f16 or bf16
+    /// for half the file
     #[arg(long, value_name = "TYPE", default_value_t = WeightType::Full)]
     pub(crate) weights: WeightType,
 }

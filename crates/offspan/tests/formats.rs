@@ -775,7 +775,7 @@ fn scores_of_no_rows_are_none_and_of_many_rounds_are_in_order() {
 }
 
 #[test]
-fn weights_of_16_bits_halve_the_file_and_keep_the_scores() {
+fn landmarks_of_16_bits_take_half_the_room_and_keep_the_scores() {
     let (train, test) = (features(400, WIDTH, 1), features(100, WIDTH, 2));
     let kernel = Kernel::Gaussian { gamma: 0.9 };
     let with = |weights| {
@@ -785,7 +785,9 @@ fn weights_of_16_bits_halve_the_file_and_keep_the_scores() {
     };
     let (full, half) = (with(WeightType::Full), with(WeightType::F16));
     let (full_size, half_size) = (full.to_bytes().len(), half.to_bytes().len());
-    assert!(half_size * 3 < full_size * 2, "{half_size} of {full_size} bytes");
+    // The document and the padding of the header differ by a few bytes.
+    let saved = full_size - half_size;
+    assert!(saved.abs_diff(2 * 200 * WIDTH) < 100, "{half_size} of {full_size} bytes");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("half.offspan");
     half.save(&path).unwrap();

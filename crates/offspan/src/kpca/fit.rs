@@ -114,7 +114,9 @@ fn fit_approximate<T: Real>(
         return Err(Error::NoResidual { ask, dimensions: subspace.kept });
     }
     let mut plan = Plan::compile(preprocess, params, map, &centre, &subspace);
-    if !params.weights.is_full() {
+    // Landmarks were rounded before anything was learnt from them. A projection behind kernel values
+    // undoes their likeness by large numbers of both signs, and stays as it is.
+    if !params.weights.is_full() && !plan.raw.is_kernel() {
         store_weights(&mut plan, params.weights, training)?;
     }
     let model =

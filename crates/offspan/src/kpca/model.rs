@@ -207,7 +207,8 @@ fn write_plan<'a, T: Real>(
     writer: &mut TensorWriter<'a>,
 ) {
     writer.array1(format!("{prefix}centre"), &plan.centre);
-    plan.projection.write(prefix, kept_as, writer);
+    let projection_kept_as = if plan.raw.is_kernel() { WeightType::Full } else { kept_as };
+    plan.projection.write(prefix, projection_kept_as, writer);
     writer.array1(format!("{prefix}bias"), &plan.bias);
     if let Form::Complete { weight, .. } = &plan.form {
         writer.array1(format!("{prefix}weight"), weight);

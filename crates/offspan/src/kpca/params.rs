@@ -32,7 +32,7 @@ pub struct KpcaParams {
     pub seed: u64,
     /// Precision of rows, maps and projections.
     pub precision: Precision,
-    /// How landmarks and projections are kept.
+    /// How landmarks, or the projection where there are none, are kept.
     #[serde(default, skip_serializing_if = "WeightType::is_full")]
     pub weights: WeightType,
 }

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Real;
 
-/// How landmarks and projections are kept. The 16-bit types halve the file; arithmetic stays `f32`.
+/// How landmarks are kept, or the projection where there are none. The 16-bit types halve the file;
+/// arithmetic stays `f32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeightType {

@@ -57,6 +57,11 @@ impl<T: Real> RawMap<T> {
         }
     }
 
+    /// Whether v is kernel values.
+    pub(crate) fn is_kernel(&self) -> bool {
+        matches!(self, RawMap::Kernel(_))
+    }
+
     /// What has to be added to every v to get true coordinates.
     pub(crate) fn offset(&self) -> f64 {
         match self {

@@ -517,8 +517,7 @@ fn a_row_that_rectification_makes_zero_is_told_as_such() {
 fn weights_of_too_few_bits_are_refused_with_what_they_would_change() {
     let train = features(120, WIDTH, 1);
     let told = |weights, precision| {
-        let params = nystrom(GAUSSIAN, 40, Residual::Plain);
-        let params = KpcaParams { weights, precision, ..params };
+        let params = KpcaParams { weights, precision, ..pca() };
         told(fit(&MethodSpec::Kpca(params), train.view()))
     };
     let told_bf16 = told(WeightType::Bf16, Precision::F32).unwrap();
