@@ -11,7 +11,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use rayon::prelude::*;
 
-use crate::vector::dispatch;
+use crate::vector::{dispatch, outer_chains};
 use crate::{Precision, Real};
 
 /// Columns of the result that the inner loop computes at once.
@@ -63,15 +63,7 @@ impl Number for f32 {
 
     #[inline(always)]
     fn sums<const COUNT: usize>((): (), panel: &[f32], rows: &[f32]) -> [[f32; PANEL]; COUNT] {
-        let mut sums = [[0.0f32; PANEL]; COUNT];
-        for (x, columns) in rows.chunks_exact(COUNT).zip(panel.chunks_exact(PANEL)) {
-            for i in 0..COUNT {
-                for j in 0..PANEL {
-                    sums[i][j] = x[i].mul_add(columns[j], sums[i][j]);
-                }
-            }
-        }
-        sums
+        outer_chains(rows, panel)
     }
 
     #[inline(always)]

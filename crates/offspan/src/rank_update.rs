@@ -9,7 +9,7 @@ use std::ops::Range;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
-use crate::vector::dispatch;
+use crate::vector::{dispatch, outer_chains};
 use crate::{Precision, Real};
 
 /// Rows of one chain: few enough that both sides of the inner loop stay in the first cache.
@@ -105,7 +105,7 @@ impl<P: Real> PackedRows<P> {
                     let depth = DEPTH.min(self.rows - start);
                     let left = self.group(&self.left, row, LEFT, start, depth);
                     let right = self.group(&self.right, column, RIGHT, start, depth);
-                    let chains = chains::<P, RIGHT>(left, right);
+                    let chains: [[P; RIGHT]; LEFT] = outer_chains(left, right);
                     for (sums, chains) in sums.iter_mut().zip(&chains) {
                         for (sum, chain) in sums.iter_mut().zip(chains) {
                             *sum += chain.to_double();
@@ -150,20 +150,6 @@ fn scatter<P: Copy>(row: &[P; STRIP], width: usize, depth: usize, i: usize, out:
     for (group, columns) in row.chunks_exact(width).enumerate() {
         out[(group * depth + i) * width..][..width].copy_from_slice(columns);
     }
-}
-
-/// Chains from zero: every left column against every right one.
-#[inline(always)]
-fn chains<P: Real, const RIGHT: usize>(left: &[P], right: &[P]) -> [[P; RIGHT]; LEFT] {
-    let mut sums = [[P::default(); RIGHT]; LEFT];
-    for (x, y) in left.chunks_exact(LEFT).zip(right.chunks_exact(RIGHT)) {
-        for i in 0..LEFT {
-            for j in 0..RIGHT {
-                sums[i][j] = x[i].fused(y[j], sums[i][j]);
-            }
-        }
-    }
-    sums
 }
 
 #[cfg(test)]

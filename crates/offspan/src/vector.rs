@@ -36,6 +36,24 @@ fn fold_lanes<T: Real, U: Real, A: Real>(a: &[T], b: &[U], mut term: impl FnMut(
     lanes[0]
 }
 
+/// Σ a·bᵀ over groups of ROWS and COLUMNS numbers: chains of fused multiply-adds from zero. For use
+/// within [`dispatch`]; the sums fit the registers if they are few.
+#[inline(always)]
+pub(crate) fn outer_chains<T: Real, const ROWS: usize, const COLUMNS: usize>(
+    a: &[T],
+    b: &[T],
+) -> [[T; COLUMNS]; ROWS] {
+    let mut sums = [[T::default(); COLUMNS]; ROWS];
+    for (x, y) in a.chunks_exact(ROWS).zip(b.chunks_exact(COLUMNS)) {
+        for i in 0..ROWS {
+            for j in 0..COLUMNS {
+                sums[i][j] = x[i].fused(y[j], sums[i][j]);
+            }
+        }
+    }
+    sums
+}
+
 /// Σ x² in double precision.
 pub(crate) fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
     dispatch(

@@ -65,15 +65,13 @@ const EXACT: &[Parameter] = &[
     FUSE,
 ];
 
-/// Kernel PCA through landmarks; with and without ReAct only these two defaults differ.
+const GAUSSIAN: Parameter = parameter("--kernel", "gaussian");
+
+/// Kernel PCA through landmarks: what comes before them, and the defaults that differ.
 macro_rules! nystrom {
-    ($react:literal, $fuse:literal) => {
+    ([$($kernel:expr),*], $react:literal, $fuse:literal) => {
         &[
-            parameter("--kernel", "gaussian"),
-            GAMMA,
-            DEGREE,
-            COEF0,
-            COSINE,
+            $($kernel,)*
             parameter("--landmarks", "1024"),
             parameter("--sampling", "low-energy"),
             parameter("--landmark-rows", "none"),
@@ -93,7 +91,7 @@ macro_rules! nystrom {
 macro_rules! fourier {
     ($react:literal, $fuse:literal) => {
         &[
-            parameter("--kernel", "gaussian"),
+            GAUSSIAN,
             parameter("--gamma", "gaussian 2, laplacian 0.05; to be given with --no-cosine"),
             COSINE,
             parameter("--features", "2048"),
@@ -131,7 +129,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-nys",
         summary: "kernel PCA through landmarks (Nyström), any kernel",
         needs: "features; logits or head for low-energy and high-energy sampling",
-        parameters: nystrom!("none", "none"),
+        parameters: nystrom!([GAUSSIAN, GAMMA, DEGREE, COEF0, COSINE], "none", "none"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -149,7 +147,7 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "kpca-nys+react",
         summary: "kpca-nys of activations cut by ReAct, fused with their energy: E / e",
         needs: "features and head",
-        parameters: nystrom!("p90", "energy-ratio"),
+        parameters: nystrom!([GAUSSIAN, GAMMA, DEGREE, COEF0, COSINE], "p90", "energy-ratio"),
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -699,22 +697,15 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "dkgp-nys",
         summary: "kpca-nys with a γ learned by a sparse variational Gaussian-process classifier",
         needs: "features and labels; logits or head for low-energy and high-energy sampling",
-        parameters: &[
-            parameter("--gamma", "1: where the search starts"),
-            parameter("--inducing", "256"),
-            parameter("--steps", "600 at most"),
-            parameter("--landmarks", "1024"),
-            parameter("--sampling", "low-energy"),
-            parameter("--landmark-rows", "none"),
-            parameter("--residual", "plain"),
-            parameter("--rank-floor", "1e-12"),
-            parameter("--rank-rule", "drop"),
-            EXPLAINED,
-            COMPONENTS,
-            REACT,
-            FUSE,
-            SEED,
-        ],
+        parameters: nystrom!(
+            [
+                parameter("--gamma", "1: where the search starts"),
+                parameter("--inducing", "256"),
+                parameter("--steps", "600 at most")
+            ],
+            "none",
+            "none"
+        ),
         source: LEARNED,
         parity: "gradients against differences; no reference for γ exists",
         is_step: false,
