@@ -1,9 +1,20 @@
 # `make test` installs what the tests need and runs them all; `make check` is what CI runs.
 
-.PHONY: test fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+.PHONY: test test-rust test-python wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
 
-test:
+test: test-rust test-python
+
+test-rust:
 	cargo test --workspace --locked
+
+# The wheel in target/wheels, for every Python from 3.9 on.
+wheel:
+	python3 python/tools/build_wheel.py
+
+# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had.
+test-python: wheel
+	cargo build --release --locked
+	python3 python/tools/run_tests.py
 
 fmt:
 	cargo fmt --all --check

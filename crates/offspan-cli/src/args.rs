@@ -3,10 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use offspan::io::{ElementType, RawLayout};
+use clap::{Args, Parser, Subcommand};
+use offspan::io::{ElementType, RawLayout, read_index_list};
 use offspan::metrics::{FprRule, IntervalMethod};
-use offspan::{Clip, Precision, VraBounds, WeightType};
+use offspan::{FourierParts, MethodOptions};
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -76,257 +76,31 @@ pub(crate) struct DataArgs {
     pub(crate) raw: Option<RawLayout>,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum KernelName {
-    Linear,
-    Gaussian,
-    Laplacian,
-    Polynomial,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum SamplingName {
-    LowEnergy,
-    HighEnergy,
-    Uniform,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum DrawName {
-    Iid,
-    Orthogonal,
-    Structured,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum ResidualName {
-    Plain,
-    Complete,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum RankRuleName {
-    Drop,
-    Clamp,
-}
-
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
-pub(crate) enum FuseName {
-    /// The paper's form for the map: product for random features, ratio otherwise
-    Energy,
-    /// (1 − e)·E
-    EnergyProduct,
-    /// E / e
-    EnergyRatio,
-}
-
-/// Two numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Pair(pub(crate) f64, pub(crate) f64);
-
-impl std::str::FromStr for Pair {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let pair = text
-            .split_once(',')
-            .and_then(|(a, b)| Some(Pair(a.trim().parse().ok()?, b.trim().parse().ok()?)));
-        pair.ok_or_else(|| format!("expected two numbers such as 20,90, got `{text}`"))
-    }
-}
-
-/// The parameters of the methods. `offspan methods` tells which method takes which.
+/// The parameters of the methods, and files that some of them come in.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Method parameters")]
 pub(crate) struct MethodArgs {
-    /// Kernel [default: gaussian; pca: linear; kpca-sketch: polynomial]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) kernel: Option<KernelName>,
-
-    /// Do not scale rows to unit length first
-    #[arg(long)]
-    pub(crate) no_cosine: bool,
-
-    /// Kernel width γ [default: gaussian 1, with kpca-rff 2; laplacian 0.05]
-    #[arg(long, value_name = "G")]
-    pub(crate) gamma: Option<f64>,
-
-    /// Degree of the polynomial kernel [default: 2]
-    #[arg(long, value_name = "D")]
-    pub(crate) degree: Option<u32>,
-
-    /// Constant of the polynomial kernel [default: 1]
-    #[arg(long, value_name = "C")]
-    pub(crate) coef0: Option<f64>,
-
-    /// Number of random features [default: 2048]
-    #[arg(long, value_name = "M")]
-    pub(crate) features: Option<usize>,
-
-    /// Number of Nyström landmarks [default: 1024]
-    #[arg(long, value_name = "M")]
-    pub(crate) landmarks: Option<usize>,
-
-    /// Which training rows become landmarks [default: low-energy, which needs logits or a head]
-    #[arg(long, value_name = "HOW")]
-    pub(crate) sampling: Option<SamplingName>,
+    #[command(flatten)]
+    options: MethodOptions,
 
     /// Use these rows as landmarks: .npy of integers, or text with one row number per line
     #[arg(long, value_name = "FILE", conflicts_with_all = ["sampling", "landmarks"])]
-    pub(crate) landmark_rows: Option<PathBuf>,
-
-    /// How random frequencies are drawn [default: structured; laplacian: iid]
-    #[arg(long, value_name = "HOW")]
-    pub(crate) draw: Option<DrawName>,
+    landmark_rows: Option<PathBuf>,
 
     /// Use these frequencies: .safetensors with `omega` (M × width) and `u` (M numbers)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["draw", "features"])]
-    pub(crate) frequencies: Option<PathBuf>,
+    frequencies: Option<PathBuf>,
+}
 
-    /// Plain: inside the span of the feature map (the paper). Complete: also what the map cannot
-    /// represent; wants landmarks that cover the data (--sampling uniform) [default: plain]
-    #[arg(long, value_name = "WHICH")]
-    pub(crate) residual: Option<ResidualName>,
-
-    /// Share of the largest eigenvalue of the landmark kernel that counts as zero [default: 1e-12]
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) rank_floor: Option<f64>,
-
-    /// What happens to such eigenvalues [default: drop]
-    #[arg(long, value_name = "RULE")]
-    pub(crate) rank_rule: Option<RankRuleName>,
-
-    /// Keep the fewest directions that hold this share of the variance [default: 0.99; pca 0.9;
-    /// kpca-rff 0.8]
-    #[arg(long, value_name = "R", conflicts_with = "components")]
-    pub(crate) explained_variance: Option<f64>,
-
-    /// Keep this many directions
-    #[arg(long, value_name = "Q")]
-    pub(crate) components: Option<usize>,
-
-    /// ReAct: cut activations at this value, or at a percentile of the training activations (p90)
-    #[arg(long, value_name = "C|pNN", allow_hyphen_values = true)]
-    pub(crate) react: Option<Clip>,
-
-    /// Combine the residual e with the energy E
-    #[arg(long, value_name = "FORM")]
-    pub(crate) fuse: Option<FuseName>,
-
-    /// kpca-ensemble: γ of the random-feature member
-    #[arg(long, value_name = "G")]
-    pub(crate) rff_gamma: Option<f64>,
-
-    /// kpca-ensemble: explained variance of the random-feature member
-    #[arg(long, value_name = "R")]
-    pub(crate) rff_explained_variance: Option<f64>,
-
-    /// Temperature of energy [default: 1] and odin [default: 1000]
-    #[arg(long, value_name = "T")]
-    pub(crate) temperature: Option<f64>,
-
-    /// Nearest neighbours [default: knn 50, tnn and nnguide 10]
-    #[arg(short = 'k', long, value_name = "K")]
-    pub(crate) neighbours: Option<usize>,
-
-    /// Share of the training rows that the bank of neighbours holds [default: 1; nnguide
-    /// 0.01, but at least 10,000 rows]
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) bank: Option<f64>,
-
-    /// tnn: dimensions of the tangent plane [default: 5]
-    #[arg(long, value_name = "D")]
-    pub(crate) tangents: Option<usize>,
-
-    /// vim: precision of the last layer's weights; directions at its rounding level are left out
-    #[arg(long, value_name = "EPS")]
-    pub(crate) head_floor: Option<f64>,
-
-    /// dml: weight of the feature norm [default: 0.002]
-    #[arg(long, value_name = "L")]
-    pub(crate) norm_weight: Option<f64>,
-
-    /// low-dim: ridge of the linear probe [default: 0.01]
-    #[arg(long, value_name = "L")]
-    pub(crate) ridge: Option<f64>,
-
-    /// bats: width of a channel's range in standard deviations [default: 3.25]
-    #[arg(long, value_name = "L")]
-    pub(crate) deviations: Option<f64>,
-
-    /// vra: two values, or two quantiles of each channel [default: q0.6,q0.9]
-    #[arg(long, value_name = "LOW,HIGH")]
-    pub(crate) vra: Option<VraBounds>,
-
-    /// ash-b, ash-p, ash-s, scale: percent of a row's activations that are not among the largest
-    /// [default: 65, 65, 90, 85]
-    #[arg(long, value_name = "P")]
-    pub(crate) prune: Option<f64>,
-
-    /// dice: percent of the weights that become 0 [default: 90; dice+react 10]
-    #[arg(long, value_name = "P")]
-    pub(crate) sparsity: Option<f64>,
-
-    /// line: percent of the activations and of the weights that become 0 [default: 90,90]
-    #[arg(long, value_name = "PA,PW")]
-    pub(crate) line: Option<Pair>,
-
-    /// line: activations are cut at this value first [default: 1]
-    #[arg(long, value_name = "C")]
-    pub(crate) line_clip: Option<f64>,
-
-    /// ddcs: percentiles of the activations between which they keep their shape [default: 20,90]
-    #[arg(long, value_name = "LOW,HIGH")]
-    pub(crate) shape: Option<Pair>,
-
-    /// ddcs: weight of similarity against variance in the choice of channels [default: 0.8]
-    #[arg(long, value_name = "A")]
-    pub(crate) balance: Option<f64>,
-
-    /// ddcs: share of the channels that stay [default: 0.82]
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) channels: Option<f64>,
-
-    /// autoencoder: units between features and code [default: half the width]
-    #[arg(long, value_name = "N")]
-    pub(crate) hidden: Option<usize>,
-
-    /// autoencoder: length of the code [default: a quarter of the width]
-    #[arg(long, value_name = "N")]
-    pub(crate) code: Option<usize>,
-
-    /// autoencoder: passes over the rows, at most [default: 50]
-    #[arg(long, value_name = "N")]
-    pub(crate) epochs: Option<usize>,
-
-    /// rff-opt: how far the features' weights may go from uniform [default: 1]
-    #[arg(long, value_name = "R")]
-    pub(crate) rho: Option<f64>,
-
-    /// dkgp: inducing points of the classifier [default: 256]
-    #[arg(long, value_name = "N")]
-    pub(crate) inducing: Option<usize>,
-
-    /// dkgp: steps of the search for γ, at most [default: 600]
-    #[arg(long, value_name = "N")]
-    pub(crate) steps: Option<usize>,
-
-    /// With a rectification: fit the score to rows as they are; only scoring sees rectified ones
-    #[arg(long)]
-    pub(crate) raw_fit: bool,
-
-    /// Seed of every random choice
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
-
-    /// Precision of maps and projections: f32, or f64 for reference
-    #[arg(long, value_name = "TYPE", default_value_t = Precision::F32)]
-    pub(crate) precision: Precision,
-
-    /// kernel PCA: how landmarks, or projections where there are none, are kept: full, or f16 or bf16
-    /// for half the file
-    #[arg(long, value_name = "TYPE", default_value_t = WeightType::Full)]
-    pub(crate) weights: WeightType,
+impl MethodArgs {
+    /// The options, with what the files hold.
+    pub(crate) fn read(&self) -> offspan::Result<MethodOptions> {
+        let mut options = self.options.clone();
+        options.landmark_rows = self.landmark_rows.as_deref().map(read_index_list).transpose()?;
+        options.frequencies =
+            self.frequencies.as_deref().map(FourierParts::open).transpose()?.map(Box::new);
+        Ok(options)
+    }
 }
 
 #[derive(Args)]

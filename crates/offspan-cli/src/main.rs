@@ -5,7 +5,6 @@ mod commands;
 mod interrupt;
 mod output;
 mod progress;
-mod spec;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! A fitted detector: scores rows, decides, saves and loads.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ndarray::{Array1, ArrayView2};
 use rayon::prelude::*;
@@ -8,12 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
 use crate::error::in_order;
-use crate::io::{Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes};
-use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary};
+use crate::io::{
+    Bytes, Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes,
+};
+use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, PartialFit};
 use crate::methods::{Found, MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::statistics::{Needs, Statistics};
-use crate::training::Training;
+use crate::training::{Fitted, Training};
 use crate::{Error, HoldOut, Result};
 
 const FORMAT_KEY: &str = "offspan.detector";
@@ -175,27 +178,57 @@ impl Detector {
         options: &FitOptions<'_>,
     ) -> Result<Self> {
         let fitted = spec.fit(training, known)?;
-        let mut detector = Detector {
-            info: DetectorInfo {
-                version: VERSION,
-                method: spec.method().into_owned(),
-                spec: spec.clone(),
-                direction: "higher is more in-distribution".to_owned(),
-                training: TrainingInfo {
-                    rows: fitted.rows,
-                    width: training.data.width(),
-                    fingerprint: format!("xxh3:{:016x}", fitted.fingerprint),
-                },
-                results: fitted.model.summary(),
-                threshold: None,
-            },
-            model: fitted.model,
-        };
-        detector.info.threshold = detector.calibrate(training.data, training.hold_out, options)?;
+        let mut detector = Self::without_threshold(spec.clone(), training.data.width(), fitted);
+        detector.info.threshold =
+            detector.threshold_of(training.data, training.hold_out, options)?;
         Ok(detector)
     }
 
-    fn calibrate(
+    fn without_threshold(spec: MethodSpec, width: usize, fitted: Fitted<Model>) -> Self {
+        let info = DetectorInfo {
+            version: VERSION,
+            method: spec.method().into_owned(),
+            spec,
+            direction: "higher is more in-distribution".to_owned(),
+            training: TrainingInfo {
+                rows: fitted.rows,
+                width,
+                fingerprint: format!("xxh3:{:016x}", fitted.fingerprint),
+            },
+            results: fitted.model.summary(),
+            threshold: None,
+        };
+        Detector { info, model: fitted.model }
+    }
+
+    /// The detector of all rows that a partial fit has seen. It has no threshold yet:
+    /// [`Detector::calibrate`] sets one.
+    ///
+    /// # Errors
+    /// If the rows do not span anything, or fewer than two were seen.
+    pub fn from_partial(partial: &PartialFit, head: Option<&Head>) -> Result<Self> {
+        let spec = MethodSpec::Kpca(partial.params().clone());
+        let fitted = partial.finish(head)?.map(|model| Arc::new(model) as Model);
+        Ok(Self::without_threshold(spec, partial.width(), fitted))
+    }
+
+    /// Sets the threshold that keeps this share of in-distribution rows which the fit has not seen.
+    ///
+    /// # Errors
+    /// If the rows are bad or too few.
+    pub fn calibrate(
+        &mut self,
+        rows: &Dataset<'_>,
+        keep: f64,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        check_calibration(rows, self.info.training.width, keep)?;
+        let scores = self.score_dataset(rows, observer)?;
+        self.info.threshold = Some(Threshold::new(&scores, keep, CalibrationSource::Given)?);
+        Ok(())
+    }
+
+    fn threshold_of(
         &self,
         data: &Dataset<'_>,
         hold_out: HoldOut,
@@ -339,8 +372,20 @@ impl Detector {
     /// # Errors
     /// If the file cannot be read or anything in it is wrong.
     pub fn load(path: &Path) -> Result<Self> {
+        Self::read(path, &TensorFile::open(path)?)
+    }
+
+    /// The detector that [`Detector::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If anything in it is wrong.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let path = Path::new("detector");
+        Self::read(path, &TensorFile::from_bytes(path, Bytes::Memory(bytes.into()))?)
+    }
+
+    fn read(path: &Path, file: &TensorFile) -> Result<Self> {
         let what = "an offspan detector";
-        let file = TensorFile::open(path)?;
         let info: DetectorInfo = file.document(FORMAT_KEY, what, VERSION)?;
         let inside = |error| Error::malformed(path, what, error);
         if info.method != info.spec.method() {
@@ -352,7 +397,7 @@ impl Detector {
             return Err(inside(Error::parameter("width", format!("1 to {WIDEST}"), width)));
         }
         let spec = info.spec.check().map_err(inside)?;
-        let model = spec.read(&file, "", &info.results, info.training.width).map_err(inside)?;
+        let model = spec.read(file, "", &info.results, info.training.width).map_err(inside)?;
         Ok(Detector { info, model })
     }
 
@@ -379,9 +424,7 @@ fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'
     if !(0.0..1.0).contains(&options.hold_out) {
         return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
     }
-    if !(options.keep > 0.0 && options.keep <= 1.0) {
-        return Err(Error::parameter("keep", "a share in (0, 1]", options.keep));
-    }
+    check_keep(options.keep)?;
     if data.rows() == 0 {
         return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
     }
@@ -391,15 +434,28 @@ fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'
     if let Some(head) = head {
         head.check_width(data.width())?;
     }
-    if let Some(given) = options.calibrate {
-        check_width(given, data.width())?;
-        if given.rows() < FEWEST_ROWS {
-            return Err(Error::TooFewRows {
-                what: format!("{}, to set the threshold with", given.name),
-                expected: FEWEST_ROWS,
-                got: given.rows(),
-            });
-        }
+    match options.calibrate {
+        Some(given) => check_calibration(given, data.width(), options.keep),
+        None => Ok(()),
+    }
+}
+
+fn check_keep(keep: f64) -> Result<()> {
+    if keep > 0.0 && keep <= 1.0 {
+        return Ok(());
+    }
+    Err(Error::parameter("keep", "a share in (0, 1]", keep))
+}
+
+fn check_calibration(rows: &Dataset<'_>, width: usize, keep: f64) -> Result<()> {
+    check_keep(keep)?;
+    check_width(rows, width)?;
+    if rows.rows() < FEWEST_ROWS {
+        return Err(Error::TooFewRows {
+            what: format!("{}, to set the threshold with", rows.name),
+            expected: FEWEST_ROWS,
+            got: rows.rows(),
+        });
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Precision;
+use crate::methods::CATALOGUE;
 use crate::metrics::MetricError;
 
 /// Result with offspan's [`enum@Error`].
@@ -144,6 +145,34 @@ pub enum Error {
         expected: String,
         /// What was given.
         got: String,
+    },
+
+    /// There is no method of this name.
+    #[error(
+        "unknown method `{name}`; expected all, one of {}, or a score and a step joined by `+` (knn+react)",
+        CATALOGUE.iter().map(|method| method.name).collect::<Vec<_>>().join(", ")
+    )]
+    UnknownMethod {
+        /// The name.
+        name: String,
+    },
+
+    /// An option that a method does not take.
+    #[error("{flag} has no meaning for {whom}; `offspan methods` tells which method takes what")]
+    OptionWithoutMeaning {
+        /// The option, as on the command line.
+        flag: &'static str,
+        /// The methods.
+        whom: String,
+    },
+
+    /// An option that does not exist, does not go with another, or has a value that does not fit.
+    #[error("{flag}: {reason}")]
+    BadOption {
+        /// The option, as on the command line.
+        flag: String,
+        /// What is wrong.
+        reason: String,
     },
 
     /// A method needs an input that was not given.

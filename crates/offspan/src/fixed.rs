@@ -1,4 +1,5 @@
-//! Products in 16-bit fixed point: twice the rate of `f32`, half the memory, sums without rounding.
+//! Products in 16-bit fixed point: half the memory of `f32`, sums without rounding, and 1.4 times the
+//! rate (twice where a single row waits for memory).
 //!
 //! A row of the matrix is its whole numbers times a scale, as large as the 32-bit sums allow: for the
 //! chosen scale no row of numbers within ±[`LARGEST`] can overflow the sum of a block. A vector

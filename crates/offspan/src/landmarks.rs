@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::in_order;
 use crate::io::{FeatureSource, read_finite};
 use crate::logits::LogitSource;
-use crate::observer::{Observer, check_interrupt};
+use crate::observer::{Observer, Silent, check_interrupt};
 use crate::random::{Random, Stream};
 use crate::{Error, Real, Result};
 
@@ -43,6 +43,15 @@ impl Sampling {
             Sampling::Given(_) => "given",
         }
     }
+}
+
+/// A seeded uniform choice of `count` among `rows` rows, as [`Sampling::Uniform`] makes it; ascending
+/// row numbers.
+///
+/// # Errors
+/// If there are not so many rows.
+pub fn uniform_rows(rows: usize, count: usize, seed: u64) -> Result<Vec<usize>> {
+    choose(&Sampling::Uniform, count, rows, &|_| true, None, seed, &Silent)
 }
 
 /// Rows per task when energies are computed.

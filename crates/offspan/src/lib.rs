@@ -80,14 +80,15 @@ pub use holdout::HoldOut;
 pub use kernel::Kernel;
 pub use kpca::{
     Checkpointing, Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary,
-    MapParams, Residual, ValidKpca, WeightType,
+    MapParams, PartialFit, Residual, ValidKpca, WeightType,
 };
-pub use landmarks::Sampling;
+pub use landmarks::{Sampling, uniform_rows};
 pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
 pub use logits::energy;
 pub use methods::{
-    BankSize, CATALOGUE, DkgpKpcaParams, Found, LogitScore, MethodInfo, MethodSpec, Parameter,
-    TrainedScore,
+    BankSize, CATALOGUE, DkgpKpcaParams, DrawName, Found, FuseName, KernelName, LogitScore,
+    MethodInfo, MethodOptions, MethodSpec, Pair, Parameter, RankRuleName, ResidualName,
+    SamplingName, TrainedScore,
 };
 pub use moments::Moments;
 pub use observer::{Observer, Silent};

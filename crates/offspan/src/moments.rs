@@ -204,6 +204,14 @@ impl Moments {
         Self::from_bytes_of(path, Bytes::map(path)?)
     }
 
+    /// The summary that [`Moments::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are no such summary.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        Self::from_bytes_of(Path::new("moments"), Bytes::Memory(bytes.into()))
+    }
+
     fn from_bytes_of(path: &Path, bytes: Bytes) -> Result<Self> {
         let file = TensorFile::from_bytes(path, bytes)?;
         let header: Header = file.document(FORMAT_KEY, "a file of moments", VERSION)?;

@@ -170,28 +170,40 @@ impl<N: Number> Packed<N> {
 
     /// out = x·Bᵀ; both row-major. Many rows on the calling thread, few rows on all threads.
     pub(crate) fn product(&self, x: &[N], out: &mut [f32]) {
+        let few = self.depth > 0 && x.len() / self.depth < FEW_ROWS;
+        if few && self.rows > PANEL * PANELS_PER_TASK {
+            return self.shared_product(x, out);
+        }
+        self.multiply(x, out, |rows, mut results| self.panels(0, rows, &mut results));
+    }
+
+    /// The same on all threads, which share the panels.
+    pub(crate) fn shared_product(&self, x: &[N], out: &mut [f32]) {
+        self.multiply(x, out, |rows, results| {
+            // Every task gets the same part of each row of the result.
+            let width = PANEL * PANELS_PER_TASK;
+            let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
+            parts.resize_with(self.rows.div_ceil(width), Vec::new);
+            for result in results {
+                for (part, chunk) in parts.iter_mut().zip(result.chunks_mut(width)) {
+                    part.push(chunk);
+                }
+            }
+            parts.into_par_iter().enumerate().for_each(|(index, mut part)| {
+                self.panels(index * PANELS_PER_TASK, rows, &mut part);
+            });
+        });
+    }
+
+    /// Checks the shapes and lets `by_rows` add to zeros.
+    fn multiply(&self, x: &[N], out: &mut [f32], by_rows: impl Fn(&[&[N]], Vec<&mut [f32]>)) {
+        out.fill(0.0);
         if self.depth == 0 || self.rows == 0 {
-            return out.fill(0.0);
+            return;
         }
         assert_eq!(x.len() / self.depth * self.rows, out.len(), "shapes of the product");
-        out.fill(0.0);
         let rows: Vec<&[N]> = x.chunks_exact(self.depth).collect();
-        let mut results: Vec<&mut [f32]> = out.chunks_exact_mut(self.rows).collect();
-        if rows.len() >= FEW_ROWS || self.rows <= PANEL * PANELS_PER_TASK {
-            return self.panels(0, &rows, &mut results);
-        }
-        // Every task gets the same part of each row of the result.
-        let width = PANEL * PANELS_PER_TASK;
-        let mut parts: Vec<Vec<&mut [f32]>> = Vec::new();
-        parts.resize_with(self.rows.div_ceil(width), Vec::new);
-        for result in results {
-            for (part, chunk) in parts.iter_mut().zip(result.chunks_mut(width)) {
-                part.push(chunk);
-            }
-        }
-        parts.into_par_iter().enumerate().for_each(|(index, mut part)| {
-            self.panels(index * PANELS_PER_TASK, &rows, &mut part);
-        });
+        by_rows(&rows, out.chunks_exact_mut(self.rows).collect());
     }
 
     /// Adds to results that begin with panel `first`.

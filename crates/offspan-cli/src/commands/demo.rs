@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use offspan::io::{Dataset, Head, Pack, write_bytes};
 use offspan::metrics::EvalOptions;
+use offspan::{FuseName, MethodOptions, ResidualName, SamplingName};
 
 use super::eval::{Evaluations, Sets, document, fit_and_evaluate, table};
 use crate::Outcome;
-use crate::args::{DemoArgs, FuseName, MethodArgs, ResidualName, SamplingName};
+use crate::args::DemoArgs;
 use crate::output::{Failure, print, print_json};
-use crate::spec::specs;
 
 /// Name and bytes of each file of the embedded pack.
 const FILES: &[(&str, &[u8])] = &[
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     let options = EvalOptions::default();
     let mut evaluations = Evaluations::default();
     for (label, method, flags) in variants() {
-        let spec = &specs(&[method.to_owned()], &flags)?[0].spec;
+        let spec = &flags.method(method)?;
         evaluations.results.push(fit_and_evaluate(spec, label, &sets, &options)?);
     }
     if args.json {
@@ -62,10 +62,10 @@ Next, with these files or your own:
 ";
 
 /// Label, method and flags of each line.
-fn variants() -> Vec<(&'static str, &'static str, MethodArgs)> {
-    let base = || MethodArgs { landmarks: Some(512), ..MethodArgs::default() };
-    let flags = MethodArgs::default;
-    let complete = || MethodArgs {
+fn variants() -> Vec<(&'static str, &'static str, MethodOptions)> {
+    let base = || MethodOptions { landmarks: Some(512), ..MethodOptions::default() };
+    let flags = MethodOptions::default;
+    let complete = || MethodOptions {
         sampling: Some(SamplingName::Uniform),
         residual: Some(ResidualName::Complete),
         ..base()
@@ -73,15 +73,15 @@ fn variants() -> Vec<(&'static str, &'static str, MethodArgs)> {
     vec![
         ("energy", "energy", flags()),
         ("knn", "knn", flags()),
-        ("pca, no cosine", "pca", MethodArgs { no_cosine: true, ..flags() }),
+        ("pca, no cosine", "pca", MethodOptions { no_cosine: true, ..flags() }),
         ("pca", "pca", flags()),
-        ("kpca-rff", "kpca-rff", MethodArgs { features: Some(1024), ..flags() }),
+        ("kpca-rff", "kpca-rff", MethodOptions { features: Some(1024), ..flags() }),
         ("kpca-nys, low-energy", "kpca-nys", base()),
         ("kpca-nys, uniform complete", "kpca-nys", complete()),
         (
             "kpca-nys, uniform complete, fused",
             "kpca-nys",
-            MethodArgs { fuse: Some(FuseName::EnergyRatio), ..complete() },
+            MethodOptions { fuse: Some(FuseName::EnergyRatio), ..complete() },
         ),
     ]
 }

@@ -15,7 +15,6 @@ use crate::Outcome;
 use crate::args::EvalArgs;
 use crate::output::{Failure, Table, complain, json_text, percent, print, print_json};
 use crate::progress::Progress;
-use crate::spec::{Asked, specs};
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
     let default = ["kpca-nys".to_owned()];
@@ -23,7 +22,8 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         (true, true) => &default,
         _ => &args.method,
     };
-    let asked = specs(names, &args.method_args)?;
+    let method_options = args.method_args.read()?;
+    let asked = method_options.methods(names)?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let (Some(path), false) = (&args.json, to_stdout) {
         check_writable(path)?;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         tpr: args.tpr,
         rule: args.fpr_rule,
         interval: args.ci,
-        seed: args.method_args.seed,
+        seed: method_options.seed,
         ..EvalOptions::default()
     };
     options.check().map_err(offspan::Error::from)?;
@@ -102,17 +102,17 @@ const MOST_ROWS_EXACT: usize = 4000;
 
 /// Fits every method on all training rows and evaluates it; one that fails does not stop the others.
 fn fit_and_evaluate_all(
-    asked: Vec<Asked>,
+    asked: Vec<(String, MethodSpec)>,
     names: &[String],
     sets: &Sets<'_>,
     options: &EvalOptions,
 ) -> Result<Evaluations, Failure> {
     let mut evaluations = Evaluations::default();
     let by_name = |name: &str| names.iter().any(|given| given == name);
-    let negative = asked.iter().any(|asked| asked.spec.wants_non_negative())
+    let negative = asked.iter().any(|(_, spec)| spec.wants_non_negative())
         && sets.train.has_negative_features()?;
     let (mut kept, mut kept_names) = (Vec::new(), Vec::new());
-    for Asked { name, spec } in asked {
+    for (name, spec) in asked {
         let reason = if by_name(&name) {
             None
         } else if negative && spec.wants_non_negative() {

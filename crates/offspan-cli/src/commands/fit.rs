@@ -16,13 +16,13 @@ use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
-use crate::spec::{ALL, specs};
 
 pub(crate) fn run(args: &FitArgs) -> Outcome {
-    if args.method == ALL {
-        return Err(Failure::Usage(format!("fit makes one detector; {ALL} is for `offspan eval`")));
+    if args.method == "all" {
+        return Err(Failure::Usage("fit makes one detector; all is for `offspan eval`".to_owned()));
     }
-    let spec = &specs(std::slice::from_ref(&args.method), &args.method_args)?[0].spec;
+    let method_options = args.method_args.read()?;
+    let spec = &method_options.method(&args.method)?;
     check_writable(&args.output)?;
     let checkpoint = checkpointing(args, spec)?;
     let (data, head) = open(&args.data, &args.data_args)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         hold_out: args.hold_out,
         calibrate: calibrate.as_ref(),
         keep: args.keep,
-        seed: args.method_args.seed,
+        seed: method_options.seed,
         checkpoint: checkpoint.as_ref(),
         observer: &progress,
     };

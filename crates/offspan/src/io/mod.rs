@@ -28,6 +28,8 @@ pub(crate) use tensors::{TensorFile, TensorWriter};
 
 use std::ops::Range;
 
+use half::f16;
+use half::slice::HalfFloatSliceExt;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use crate::observer::{Observer, check_interrupt};
@@ -62,39 +64,46 @@ pub trait FeatureSource: Send + Sync {
     }
 }
 
-impl<S: FeatureSource + ?Sized> FeatureSource for &S {
-    fn rows(&self) -> usize {
-        (**self).rows()
-    }
+macro_rules! delegating_source {
+    ($pointer:ty) => {
+        impl<S: FeatureSource + ?Sized> FeatureSource for $pointer {
+            fn rows(&self) -> usize {
+                (**self).rows()
+            }
 
-    fn width(&self) -> usize {
-        (**self).width()
-    }
+            fn width(&self) -> usize {
+                (**self).width()
+            }
 
-    fn name(&self) -> &str {
-        (**self).name()
-    }
+            fn name(&self) -> &str {
+                (**self).name()
+            }
 
-    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
-        (**self).read_f32(start, out);
-    }
+            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+                (**self).read_f32(start, out);
+            }
 
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
-        (**self).read_f64(start, out);
-    }
+            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+                (**self).read_f64(start, out);
+            }
 
-    fn origin(&self) -> Option<&dyn FeatureSource> {
-        (**self).origin()
-    }
+            fn origin(&self) -> Option<&dyn FeatureSource> {
+                (**self).origin()
+            }
 
-    fn prefetch(&self, rows: Range<usize>) {
-        (**self).prefetch(rows);
-    }
+            fn prefetch(&self, rows: Range<usize>) {
+                (**self).prefetch(rows);
+            }
 
-    fn release(&self, rows: Range<usize>) {
-        (**self).release(rows);
-    }
+            fn release(&self, rows: Range<usize>) {
+                (**self).release(rows);
+            }
+        }
+    };
 }
+
+delegating_source!(&S);
+delegating_source!(Box<S>);
 
 macro_rules! array_source {
     ($type:ident) => {
@@ -126,6 +135,36 @@ macro_rules! array_source {
 
 array_source!(f32);
 array_source!(f64);
+
+impl FeatureSource for ArrayView2<'_, f16> {
+    fn rows(&self) -> usize {
+        self.nrows()
+    }
+
+    fn width(&self) -> usize {
+        self.ncols()
+    }
+
+    fn name(&self) -> &str {
+        "array"
+    }
+
+    fn read_f32(&self, start: usize, mut out: ArrayViewMut2<'_, f32>) {
+        let rows = self.slice(s![start..start + out.nrows(), ..]);
+        for (mut to, from) in out.outer_iter_mut().zip(rows.outer_iter()) {
+            match (to.as_slice_mut(), from.as_slice()) {
+                // Whole rows at once use the processor's own conversion.
+                (Some(to), Some(from)) => from.convert_to_f32_slice(to),
+                _ => to.zip_mut_with(&from, |to, x| *to = x.to_f32()),
+            }
+        }
+    }
+
+    fn read_f64(&self, start: usize, mut out: ArrayViewMut2<'_, f64>) {
+        let rows = self.slice(s![start..start + out.nrows(), ..]);
+        out.zip_mut_with(&rows, |to, x| *to = x.to_f64());
+    }
+}
 
 /// Rows that belong to the source. (An array itself cannot be one: its own `rows` means others.)
 #[derive(Debug, Clone)]
@@ -194,6 +233,16 @@ pub(crate) fn read_finite<T: Real>(
         });
     }
     Ok(())
+}
+
+/// All rows of a source that fits into memory.
+///
+/// # Errors
+/// If a value is not finite.
+pub fn read_rows<T: Real>(source: &dyn FeatureSource) -> Result<Array2<T>> {
+    let mut rows = Array2::from_elem((source.rows(), source.width()), T::default());
+    read_finite(source, 0, rows.view_mut())?;
+    Ok(rows)
 }
 
 /// Calls `visit` with every row in order, as `f64`, after checking that it is finite.

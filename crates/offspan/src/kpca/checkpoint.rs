@@ -80,6 +80,18 @@ pub(super) struct Seam {
 }
 
 impl Progress {
+    /// A pass about to begin, after rows that gave these moments and this fingerprint.
+    pub(super) fn new(moments: Moments, fingerprint: u64) -> Self {
+        Progress {
+            moments,
+            next_row: 0,
+            fingerprint,
+            seams: Vec::new(),
+            clip: None,
+            landmark_rows: Vec::new(),
+        }
+    }
+
     pub(super) fn advance(&mut self, rows: Range<usize>, hash: u64) {
         self.next_row = rows.end;
         self.fingerprint = chain(self.fingerprint, &[hash]);

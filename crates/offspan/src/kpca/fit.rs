@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayViewMut2, Axis, s};
+use ndarray::{Array1, Array2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 use crate::error::in_order;
@@ -82,38 +82,22 @@ fn fit_approximate<T: Real>(
     };
     let map = build_map::<T>(params, training, preprocess, &landmark_rows)?;
     let progress = resumed.unwrap_or_else(|| Progress {
-        moments: Moments::new(map.raw.output()),
-        next_row: 0,
-        fingerprint: 0,
-        seams: Vec::new(),
         clip,
         landmark_rows,
+        ..Progress::new(Moments::new(map.raw.output()), 0)
     });
-    let progress = accumulate(&map, preprocess, progress, training, &identity)?;
+    let progress = accumulate(&map, preprocess, progress, training, Some(&identity))?;
 
     training.observer.begin("eigenvectors", 0);
     let Progress { moments, next_row, fingerprint, .. } = progress;
     let (rows, centre) = (moments.count(), moments.mean().clone());
-    let suffice = |kept, explained| kept_suffice(params, &map, kept, explained);
-    let name = &training.data.name;
-    let subspace = Subspace::new(&map, moments, params.components, suffice, name)?;
+    let subspace = decompose(params, &map, moments, &training.data.name)?;
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
         // The moments were saved when they were complete.
         return Err(checkpoint.saver(&identity).interrupted_at(next_row));
     }
     check_interrupt(training.observer)?;
-    let found = Found {
-        clip,
-        dimensions: subspace.dimensions,
-        components: subspace.kept,
-        explained_variance: subspace.explained,
-        rank: map.rank_report().cloned(),
-    };
-    if params.residual == Residual::Plain && subspace.kept == subspace.dimensions {
-        let ask = params.components.to_string();
-        return Err(Error::NoResidual { ask, dimensions: subspace.kept });
-    }
-    let mut plan = Plan::compile(preprocess, params, map, &centre, &subspace);
+    let (mut plan, found) = compile(params, preprocess, map, &centre, &subspace)?;
     // Landmarks were rounded before anything was learnt from them. A projection behind kernel values
     // undoes their likeness by large numbers of both signs, and stays as it is.
     if !params.weights.is_full() && !plan.raw.is_kernel() {
@@ -122,6 +106,40 @@ fn fit_approximate<T: Real>(
     let model =
         KpcaModel::new(params.clone(), any(plan), subspace.eigenvalues, found, training.head);
     Ok(Fitted { model, rows, fingerprint })
+}
+
+/// The principal subspace of rows of which a map made these moments.
+pub(super) fn decompose<T: Real>(
+    params: &KpcaParams,
+    map: &FeatureMap<T>,
+    moments: Moments,
+    name: &str,
+) -> Result<Subspace> {
+    let suffice = |kept, explained| kept_suffice(params, map, kept, explained);
+    Subspace::new(map, moments, params.components, suffice, name)
+}
+
+/// What scores rows by their residual, and what to tell of it. `centre` is the mean of the raw
+/// coordinates.
+pub(super) fn compile<T: Real>(
+    params: &KpcaParams,
+    preprocess: Preprocess,
+    map: FeatureMap<T>,
+    centre: &Array1<f64>,
+    subspace: &Subspace,
+) -> Result<(Plan<T>, Found)> {
+    if params.residual == Residual::Plain && subspace.kept == subspace.dimensions {
+        let ask = params.components.to_string();
+        return Err(Error::NoResidual { ask, dimensions: subspace.kept });
+    }
+    let found = Found {
+        clip: preprocess.clip,
+        dimensions: subspace.dimensions,
+        components: subspace.kept,
+        explained_variance: subspace.explained,
+        rank: map.rank_report().cloned(),
+    };
+    Ok((Plan::compile(preprocess, params, map, centre, subspace), found))
 }
 
 fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
@@ -216,7 +234,7 @@ pub(crate) fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Resu
     }
 }
 
-fn choose_landmarks(
+pub(super) fn choose_landmarks(
     params: &KpcaParams,
     training: &Training<'_>,
     clip: Option<f64>,
@@ -241,7 +259,7 @@ fn choose_landmarks(
     )
 }
 
-fn build_map<T: Real>(
+pub(super) fn build_map<T: Real>(
     params: &KpcaParams,
     training: &Training<'_>,
     preprocess: Preprocess,
@@ -297,12 +315,13 @@ fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
 /// The moments of the raw coordinates of all rows, chunk by chunk.
 ///
 /// Chunks depend on the shapes alone, so a resumed pass does the same additions in the same order.
-fn accumulate<T: Real>(
+/// With an identity, it saves where the training set says.
+pub(super) fn accumulate<T: Real>(
     map: &FeatureMap<T>,
     preprocess: Preprocess,
     mut progress: Progress,
     training: &Training<'_>,
-    identity: &FitIdentity,
+    identity: Option<&FitIdentity>,
 ) -> Result<Progress> {
     let (data, observer) = (training.data, training.observer);
     let rows = data.rows();
@@ -316,7 +335,7 @@ fn accumulate<T: Real>(
     }
     observer.begin("moments of the training rows", rows as u64);
     observer.advance(progress.next_row as u64);
-    let mut saver = training.checkpoint.map(|c| c.saver(identity));
+    let mut saver = training.checkpoint.zip(identity).map(|(c, identity)| c.saver(identity));
     let mut buffers = Buffers::new(chunk, data.width(), map.raw.output());
     let (mut own, mut wide) = (PackedRows::<T>::default(), PackedRows::<f64>::default());
     while progress.next_row < rows {

@@ -9,6 +9,7 @@ mod exact;
 mod fit;
 mod model;
 mod params;
+mod partial;
 mod plan;
 mod projection;
 mod storage;
@@ -22,4 +23,5 @@ pub use model::KpcaSummary;
 pub use params::{
     Clip, ExactForm, FourierParts, Fusion, KpcaParams, MapParams, Residual, ValidKpca,
 };
+pub use partial::PartialFit;
 pub use storage::WeightType;

@@ -1,9 +1,12 @@
 //! What a kernel PCA detector can be told.
 
+use std::path::Path;
+
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::io::{FeatureSource, open_matrix, read_vector};
 use crate::landmarks::Sampling;
 use crate::map::{Draw, EigenFloor};
 use crate::subspace::Components;
@@ -87,6 +90,17 @@ pub struct FourierParts {
 }
 
 impl FourierParts {
+    /// Reads a safetensors file with `omega` (one row per feature) and `u`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or has no such tensors.
+    pub fn open(path: &Path) -> Result<Self> {
+        let omega = open_matrix(path, "omega", None)?;
+        let mut frequencies = Array2::zeros((omega.rows(), omega.width()));
+        omega.read_f64(0, frequencies.view_mut());
+        Ok(FourierParts { frequencies, phases: read_vector(path, "u")?, amplitudes: None })
+    }
+
     /// Identifies the numbers.
     pub(super) fn hash(&self) -> u64 {
         let amplitudes = self.amplitudes.iter().flatten();

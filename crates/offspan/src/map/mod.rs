@@ -15,8 +15,12 @@ pub use nystrom::{EigenFloor, FloorRule, KernelVector, RankReport};
 pub use tensor_sketch::TensorSketch;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
+use rayon::prelude::*;
 
 use crate::{Error, Kernel, Real, Result, WeightType, linalg};
+
+/// Rows that one task maps.
+const BLOCK: usize = 256;
 
 /// Raw coordinates v(x) of a preprocessed row x.
 #[derive(Debug, Clone)]
@@ -128,6 +132,12 @@ impl<T: Real> FeatureMap<T> {
         nystrom::build(kernel, landmarks, floor, weights)
     }
 
+    /// Length of a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.raw.input()
+    }
+
     /// Dimensions of Φ.
     #[must_use]
     pub fn dimensions(&self) -> usize {
@@ -159,7 +169,10 @@ impl<T: Real> FeatureMap<T> {
         }
         let rows = rows.as_standard_layout();
         let mut v = Array2::from_elem((rows.nrows(), self.raw.output()), T::default());
-        self.raw.apply(rows.view(), v.view_mut());
+        v.axis_chunks_iter_mut(Axis(0), BLOCK)
+            .into_par_iter()
+            .zip(rows.axis_chunks_iter(Axis(0), BLOCK))
+            .for_each(|(v, rows)| self.raw.apply(rows, v));
         let v = v.mapv(|x| x.to_double() + self.raw.offset());
         Ok(self.whiten(v))
     }

@@ -1,5 +1,6 @@
 //! Every method, under one name, one fit and one score. One file per method.
 
+mod assemble;
 mod bank;
 mod build;
 mod catalogue;
@@ -16,6 +17,7 @@ mod mahalanobis;
 mod model;
 mod named;
 mod nnguide;
+mod options;
 mod rank_feat;
 mod rectified;
 mod reg_pca;
@@ -32,5 +34,8 @@ pub use learned::DkgpKpcaParams;
 pub use logit::LogitScore;
 pub use model::Found;
 pub(crate) use model::{Model, ModelSummary, Stored};
+pub use options::{
+    DrawName, FuseName, KernelName, MethodOptions, Pair, RankRuleName, ResidualName, SamplingName,
+};
 pub use spec::MethodSpec;
 pub use trained::TrainedScore;

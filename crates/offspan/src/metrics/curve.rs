@@ -65,7 +65,9 @@ impl Levels {
                 let (hits, misses) = (self.n_ind - step.ind_below, self.n_ood - step.ood_below);
                 share(step.ind, self.n_ind) * precision(hits, misses)
             })
-            .sum()
+            .sum::<f64>()
+            // Shares that add up to 1 may round to more.
+            .min(1.0)
     }
 
     pub(super) fn aupr_out(&self) -> f64 {
@@ -73,7 +75,8 @@ impl Levels {
             .map(|step| {
                 share(step.ood, self.n_ood) * precision(step.ood_through(), step.ind_through())
             })
-            .sum()
+            .sum::<f64>()
+            .min(1.0)
     }
 
     pub(super) fn detection_error(&self) -> f64 {

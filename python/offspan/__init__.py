@@ -1,0 +1,45 @@
+"""Out-of-distribution detection by kernel PCA, and every method it is compared with.
+
+A trained network gives features for its own data; they fill a subspace. offspan learns that subspace, in the feature space
+of a kernel, and tells for every new sample how far it lies off that span. **Higher scores are more in-distribution.**
+
+>>> import numpy as np, offspan
+>>> draw = np.random.default_rng(0)
+>>> train = draw.normal(size=(2000, 8)).astype(np.float32) + 3
+>>> detector = offspan.KPCA(landmarks=128).fit(train)
+>>> strangers = draw.normal(size=(500, 8)).astype(np.float32)
+>>> bool(detector.score(train).mean() > detector.score(strangers).mean())
+True
+"""
+
+from __future__ import annotations
+
+from . import errors, metrics
+from ._detector import Detector
+from ._feature_map import FeatureMap, choose_landmarks
+from ._internal import VERSION as __version__
+from ._internal import set_threads, threads
+from ._kpca import KPCA
+from ._method import Method, make, methods
+from ._moments import Moments
+from .errors import FormatError, InputError, NotFittedError, OffspanError
+
+__all__ = [
+    "KPCA",
+    "Detector",
+    "FeatureMap",
+    "FormatError",
+    "InputError",
+    "Method",
+    "Moments",
+    "NotFittedError",
+    "OffspanError",
+    "__version__",
+    "choose_landmarks",
+    "errors",
+    "make",
+    "methods",
+    "metrics",
+    "set_threads",
+    "threads",
+]

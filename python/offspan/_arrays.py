@@ -1,0 +1,90 @@
+"""What users give, as arrays that the native module reads without a copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InputError
+
+PathLike = Union[str, "os.PathLike[str]"]
+#: Rows of numbers: an array, anything that NumPy can make one of, or the path of a file.
+Rows = Union[npt.ArrayLike, PathLike]
+
+_FLOATS = (np.float16, np.float32, np.float64)
+
+
+def is_path(given: Any) -> bool:
+    return isinstance(given, (str, os.PathLike))
+
+
+def as_rows(given: Any, what: str) -> Any:
+    """A two-dimensional float array, or the path as text. Arrays of a type that can be read are passed on as they are."""
+    if is_path(given):
+        return os.fspath(given)
+    array = as_array(given, what)
+    if array.dtype.type in _FLOATS and array.dtype.isnative and array.flags.aligned:
+        return array
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64 if array.dtype.itemsize > 2 or array.dtype.kind != "f" else np.float32)
+    raise InputError(f"{what}: expected numbers, got an array of {array.dtype}")
+
+
+def as_array(given: Any, what: str) -> npt.NDArray[Any]:
+    if hasattr(given, "detach"):  # A torch tensor: NumPy refuses one that asks for gradients or lives on a GPU.
+        given = given.detach().cpu()
+        if str(given.dtype) == "torch.bfloat16":
+            given = given.float()
+    try:
+        # np.asanyarray keeps memory maps what they are, so that their pages can be given back.
+        return np.asanyarray(given)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what}: expected an array of numbers: {error}") from error
+
+
+def as_labels(given: Any) -> Any:
+    """Whole numbers, one per row, or the path as text."""
+    if given is None:
+        return None
+    if is_path(given):
+        return os.fspath(given)
+    labels = as_array(given, "labels")
+    if labels.dtype.kind not in "iub":
+        raise InputError(f"labels: expected whole numbers, got an array of {labels.dtype}")
+    return np.ascontiguousarray(labels, dtype=np.int64)
+
+
+def as_head(given: Any) -> Any:
+    """The last layer as (weight, bias) in float64, or the path as text."""
+    if given is None:
+        return None
+    if is_path(given):
+        return os.fspath(given)
+    if hasattr(given, "weight") and hasattr(given, "bias"):  # torch.nn.Linear
+        given = (given.weight, given.bias)
+    try:
+        weight, bias = given
+    except (TypeError, ValueError):
+        raise InputError(f"head: expected (weight, bias), a linear layer or a path, got {type(given).__name__}") from None
+    weight = np.ascontiguousarray(as_array(weight, "the head's weight"), dtype=np.float64)
+    if weight.ndim != 2:
+        raise InputError(f"the head's weight: expected shape [classes, width], got {list(weight.shape)}")
+    bias = np.zeros(len(weight)) if bias is None else np.ascontiguousarray(as_array(bias, "the head's bias"), dtype=np.float64)
+    if bias.ndim != 1:
+        raise InputError(f"the head's bias: expected shape [classes], got {list(bias.shape)}")
+    return weight, bias
+
+
+def as_extras(given: Mapping[str, Any] | None) -> dict[str, npt.NDArray[np.float32]] | None:
+    """Other tensors of the same rows."""
+    if given is None:
+        return None
+    return {name: np.ascontiguousarray(as_array(array, name), dtype=np.float32) for name, array in given.items()}
+
+
+def optional_rows(given: Any, what: str) -> Any:
+    return None if given is None else as_rows(given, what)

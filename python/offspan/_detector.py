@@ -1,0 +1,137 @@
+"""A fitted detector: scores rows, decides, saves and loads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _internal
+from ._arrays import PathLike, Rows, as_extras, as_rows, optional_rows
+from .errors import InputError
+
+
+class Detector:
+    """A fitted detector, as :meth:`Method.fit` leaves it and as detector files hold it.
+
+    The command line reads what is saved here, and the other way round; the scores are the same to the bit.
+
+    >>> import numpy as np, offspan
+    >>> rows = np.random.default_rng(0).normal(size=(500, 4)) + 2
+    >>> detector = offspan.make("knn", neighbours=5).fit(rows).detector
+    >>> same = offspan.Detector.from_bytes(detector.to_bytes())
+    >>> bool((same.score(rows) == detector.score(rows)).all())
+    True
+    """
+
+    def __init__(self, native: _internal.Detector) -> None:
+        self._native = native
+        self._info: dict[str, Any] = json.loads(native.info())
+
+    @classmethod
+    def load(cls, path: PathLike) -> Detector:
+        """Load a detector file."""
+        return cls(_internal.Detector.load(os.fspath(path)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Detector:
+        """Make the detector again of which :meth:`to_bytes` gave the bytes."""
+        return cls(_internal.Detector.from_bytes(data))
+
+    def save(self, path: PathLike) -> None:
+        """Save the detector. The file appears whole or not at all."""
+        self._native.save(os.fspath(path))
+
+    def to_bytes(self) -> bytes:
+        """Give the bytes of the detector file."""
+        return self._native.to_bytes()
+
+    def score(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Score rows; higher is more in-distribution.
+
+        Parameters
+        ----------
+        features
+            Rows of the width that the detector was fitted on: an array (float16, float32, float64; any order; also a
+            memory map), or the path of a file.
+        logits
+            The network's outputs for the same rows, for methods that use them and do not keep the last layer.
+        extras
+            Other tensors of the same rows by name, for the few methods that ask for one.
+
+        """
+        return self._native.score(as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras))
+
+    def predict(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Decide for each row whether it is in-distribution."""
+        if self.threshold is None:
+            raise InputError(
+                "the detector has no threshold, so it cannot decide; set one with "
+                "`detector.calibrated(rows)` or fit with a larger `hold_out`"
+            )
+        return self.score(features, logits, extras) >= self.threshold
+
+    def calibrated(
+        self,
+        features: Rows,
+        keep: float = 0.95,
+        logits: Rows | None = None,
+        extras: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Detector:
+        """Give the same detector with a threshold that keeps this share of in-distribution rows unseen by the fit."""
+        native = self._native.calibrated(
+            as_rows(features, "features"), keep, optional_rows(logits, "logits"), as_extras(extras)
+        )
+        return Detector(native)
+
+    @property
+    def threshold(self) -> float | None:
+        """Scores at or above it count as in-distribution."""
+        return self._native.threshold
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return str(self._info["method"])
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the detector file says of itself: method, parameters, training rows, what the fit found, threshold."""
+        return json.loads(self._native.info())  # A copy: nobody can change ours.
+
+    @property
+    def width(self) -> int:
+        """Width of the features."""
+        return int(self._info["training"]["width"])
+
+    @property
+    def eigenvalues(self) -> list[npt.NDArray[np.float64]]:
+        """Eigenvalues of each kernel PCA inside, largest first: all, or those of the kept directions."""
+        return self._native.eigenvalues()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Detector.from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_bytes() == other.to_bytes() if isinstance(other, Detector) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes())
+
+    def __repr__(self) -> str:
+        training = self._info["training"]
+        threshold = "no threshold" if self.threshold is None else f"threshold {self.threshold:.6g}"
+        return f"<offspan.Detector {self.method}, {training['rows']} × {training['width']} training rows, {threshold}>"
+
+    def _repr_html_(self) -> str:
+        from ._html import detector_html
+
+        return detector_html(self.info, self.threshold, self.eigenvalues)

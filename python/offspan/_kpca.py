@@ -1,0 +1,157 @@
+"""Kernel PCA with its parameters spelt out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from ._arrays import Rows
+from ._method import Method
+from ._moments import Moments
+from .errors import InputError
+
+_METHODS = {
+    "nystrom": "kpca-nys",
+    "rff": "kpca-rff",
+    "sketch": "kpca-sketch",
+    "exact": "kpca-exact",
+    "pca": "pca",
+}
+
+
+class KPCA(Method):
+    """The residual of kernel PCA: how far a row lies off the span of the training rows in a kernel's feature space.
+
+    Parameters
+    ----------
+    map
+        How the kernel becomes coordinates: ``"nystrom"`` (landmarks among the training rows, any kernel), ``"rff"``
+        (random Fourier features, gaussian or laplacian), ``"sketch"`` (polynomial), ``"exact"`` (small sets), ``"pca"``
+        (the linear kernel).
+    kernel, gamma, degree, coef0
+        The kernel; what is not given has the default of the map (gaussian, γ 1 for Nyström, 2 for random features).
+    cosine
+        Whether rows are scaled to unit length first.
+    landmarks, sampling, landmark_rows, residual, rank_floor, rank_rule
+        For Nyström: number and choice of landmarks, and whether the residual counts what the landmarks cannot represent.
+        Without other wishes landmarks are a uniform sample with the complete residual, which needs features only;
+        the paper's choice is ``sampling="low-energy", residual="plain"`` and needs logits or the last layer.
+    features, draw, frequencies
+        For random features: their number and how they are drawn.
+    explained_variance, components
+        How many directions the subspace keeps: by their share of the variance, or their number.
+    react, fuse
+        Clipping of activations at a value or a percentile (``"p90"``), and the combination with the energy score.
+    seed, precision, weights
+        Seed of every random choice, ``"f32"`` or ``"f64"``, and how landmarks are kept (``"full"``, ``"f16"``, ``"bf16"``).
+    head
+        The network's last layer, where energies are used: ``(weight, bias)``, a linear layer or a path.
+
+    Examples
+    --------
+    >>> import numpy as np, offspan
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 8)) + 2
+    >>> kpca = offspan.KPCA("rff", features=256, explained_variance=0.9).fit(rows)
+    >>> kpca.predict(rows).mean() > 0.9
+    True
+
+    """
+
+    def __init__(
+        self,
+        map: str = "nystrom",
+        *,
+        kernel: str | None = None,
+        gamma: float | None = None,
+        degree: int | None = None,
+        coef0: float | None = None,
+        cosine: bool = True,
+        landmarks: int | None = None,
+        sampling: str | None = None,
+        landmark_rows: npt.ArrayLike | None = None,
+        residual: str | None = None,
+        rank_floor: float | None = None,
+        rank_rule: str | None = None,
+        features: int | None = None,
+        draw: str | None = None,
+        frequencies: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        explained_variance: float | None = None,
+        components: int | None = None,
+        react: float | str | None = None,
+        fuse: str | None = None,
+        seed: int = 0,
+        precision: str = "f32",
+        weights: str | None = None,
+        head: Any = None,
+    ) -> None:
+        if map not in _METHODS:
+            raise InputError(f"map: expected {', '.join(_METHODS)}, got {map!r}")
+        if map == "nystrom" and sampling in (None, "uniform") and landmark_rows is None:
+            sampling, residual = "uniform", residual or "complete"
+        options = {
+            "kernel": kernel,
+            "gamma": gamma,
+            "degree": degree,
+            "coef0": coef0,
+            "cosine": None if cosine else False,
+            "landmarks": landmarks,
+            "sampling": sampling,
+            "landmark_rows": landmark_rows,
+            "residual": residual,
+            "rank_floor": rank_floor,
+            "rank_rule": rank_rule,
+            "features": features,
+            "draw": draw,
+            "frequencies": frequencies,
+            "explained_variance": explained_variance,
+            "components": components,
+            "react": react,
+            "fuse": fuse,
+            "seed": seed,
+            "precision": precision,
+            "weights": weights,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        super().__init__(_METHODS[map], head=head, **given)
+        self._moments: Moments | None = None
+
+    def partial_fit(self, features: Rows, logits: Rows | None = None) -> KPCA:
+        """Add rows to the fit. Nyström chooses its landmarks among the rows of the first call.
+
+        The detector is that of all rows so far; it is made when it is first asked for, and has no threshold until
+        :meth:`calibrate` sets one. A call of :meth:`fit` starts again.
+        """
+        if self._moments is None:
+            self._moments = Moments.begin(self, features, logits)
+        self._moments.update(features)
+        self._detector = None
+        return self
+
+    @property
+    def moments(self) -> Moments | None:
+        """What :meth:`partial_fit` has seen."""
+        return self._moments
+
+    @property
+    def detector(self) -> Any:
+        """The fitted detector."""
+        if self._detector is None and self._moments is not None:
+            self._detector = self._moments.detector()
+        return super().detector
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there are rows to make a detector of."""
+        return self._detector is not None or self._moments is not None
+
+    def calibrate(self, features: Rows, keep: float = 0.95, logits: Rows | None = None) -> KPCA:
+        """Set the threshold that keeps this share of in-distribution rows which the fit has not seen."""
+        self._detector = self.detector.calibrated(features, keep, logits)
+        return self
+
+    def fit(self, features: Rows, *args: Any, **kwargs: Any) -> KPCA:
+        """Fit to all rows at once; see :meth:`Method.fit`."""
+        super().fit(features, *args, **kwargs)
+        self._moments = None
+        return self

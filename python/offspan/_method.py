@@ -1,0 +1,214 @@
+"""Methods by name: parameters, fit, score."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _internal
+from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_labels, as_rows, optional_rows
+from ._detector import Detector
+from ._progress import reporter
+from .errors import InputError, NotFittedError
+
+#: True for a line on stderr, or a function of stage, steps done and steps in all.
+Progress = "bool | Callable[[str, int, int], object]"
+
+
+def methods() -> list[dict[str, Any]]:
+    """List every method: name, what it does, what it needs, parameters with defaults.
+
+    >>> import offspan
+    >>> {"kpca-nys", "vim", "knn"} <= {method["name"] for method in offspan.methods()}
+    True
+    """
+    return json.loads(_internal.catalogue())
+
+
+def make(name: str, head: Any = None, **options: Any) -> Method:
+    """Make a method by its name.
+
+    Parameters
+    ----------
+    name
+        As in :func:`methods`, or a score and steps joined by ``+`` (``knn+react``).
+    head
+        The network's last layer, for methods that use it: ``(weight, bias)``, a ``torch.nn.Linear``, or a path.
+    options
+        The method's parameters: the flags of the command line with underscores (``neighbours=50``, ``gamma=2.0``,
+        ``react="p90"``). ``cosine=False`` stands for ``--no-cosine``.
+
+    Examples
+    --------
+    >>> import numpy as np, offspan
+    >>> draw = np.random.default_rng(0)
+    >>> features, weight = draw.normal(size=(400, 16)) + 1, draw.normal(size=(10, 16))
+    >>> vim = offspan.make("vim", head=(weight, np.zeros(10)), components=4).fit(features)
+    >>> vim.score(features[:2]).shape
+    (2,)
+
+    """
+    return Method(name, head=head, **options)
+
+
+class Method:
+    """A method with its parameters; after :meth:`fit`, also a detector. Made by :func:`make`."""
+
+    def __init__(self, name: str, head: Any = None, **options: Any) -> None:
+        self.name = name
+        self.head = as_head(head)
+        self.options = options
+        self._method = native_method(name, options)
+        self._detector: Detector | None = None
+
+    def fit(
+        self,
+        features: Rows,
+        logits: Rows | None = None,
+        labels: npt.ArrayLike | PathLike | None = None,
+        *,
+        extras: Mapping[str, npt.ArrayLike] | None = None,
+        hold_out: float = 0.05,
+        keep: float = 0.95,
+        calibrate: Rows | tuple[Rows, Rows] | None = None,
+        checkpoint: PathLike | None = None,
+        checkpoint_every: float = 30.0,
+        progress: bool | Callable[[str, int, int], object] = False,
+    ) -> Method:
+        """Fit to the features of in-distribution rows, in bounded memory.
+
+        Parameters
+        ----------
+        features
+            Rows: an array (float16, float32, float64; any order; a memory map is read bit by bit), or the path of an
+            ``.npy`` or ``.safetensors`` file or of a pack folder, which may be larger than memory.
+        logits, labels, extras
+            What belongs to the same rows, where the method uses it.
+        hold_out
+            Share of the rows to keep out of the fit and set the threshold with; 0 for no threshold.
+        keep
+            Share of in-distribution rows that the threshold keeps.
+        calibrate
+            Other in-distribution rows to set the threshold with, or a pair of features and logits.
+        checkpoint, checkpoint_every
+            Where, and after how many seconds at least, to save progress; a fit that was killed goes on from there.
+        progress
+            True for a line on stderr, or a function that is told stage, steps done and steps in all.
+
+        """
+        if calibrate is None:
+            pair = None
+        elif isinstance(calibrate, tuple):
+            pair = (as_rows(calibrate[0], "calibrate"), as_rows(calibrate[1], "the logits of calibrate"))
+        else:
+            pair = (as_rows(calibrate, "calibrate"), None)
+        with reporter(progress) as report:
+            native = self._method.fit(
+                as_rows(features, "features"),
+                logits=optional_rows(logits, "logits"),
+                labels=as_labels(labels),
+                extras=as_extras(extras),
+                head=self.head,
+                hold_out=hold_out,
+                keep=keep,
+                calibrate=pair,
+                checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+                checkpoint_every=checkpoint_every,
+                progress=report,
+            )
+        self._detector = Detector(native)
+        return self
+
+    @property
+    def detector(self) -> Detector:
+        """The fitted detector."""
+        if self._detector is None:
+            raise NotFittedError(f"{self.name} is not fitted yet; call `fit` first")
+        return self._detector
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there is a detector."""
+        return self._detector is not None
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The method with all its parameters."""
+        return json.loads(self._method.spec())
+
+    def score(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Score rows; higher is more in-distribution. See :meth:`Detector.score`."""
+        return self.detector.score(features, logits, extras)
+
+    def predict(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Decide for each row whether it is in-distribution."""
+        return self.detector.predict(features, logits, extras)
+
+    @property
+    def threshold(self) -> float | None:
+        """The detector's threshold."""
+        return self.detector.threshold
+
+    def save(self, path: PathLike) -> None:
+        """Save the fitted detector."""
+        self.detector.save(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        del state["_method"]  # Made again from the name and the options.
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._method = native_method(self.name, self.options)
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items() if np.ndim(value) == 0)
+        return f"offspan.make({self.name!r}{options}){'' if self.is_fitted else '  # not fitted'}"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return self._detector._repr_html_() if self._detector else f"<code>{html.escape(repr(self))}</code>"
+
+
+def native_method(name: str, options: Mapping[str, Any]) -> _internal.Method:
+    """Options as Python has them, as the text that the command line takes."""
+    texts: list[tuple[str, str]] = []
+    rows = frequencies = None
+    for option, value in options.items():
+        if value is None:
+            continue
+        if option == "landmark_rows":
+            rows = [int(row) for row in as_array(value, "landmark_rows").ravel()]
+        elif option == "frequencies":
+            omega, phases = value
+            frequencies = (as_rows(omega, "frequencies"), np.ascontiguousarray(phases, dtype=np.float64))
+        elif option == "cosine":
+            texts.append(("no-cosine", _text("cosine", not value)))
+        else:
+            texts.append((option, _text(option, value)))
+    return _internal.Method(name, texts, rows, frequencies)
+
+
+def _text(option: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    if isinstance(value, (tuple, list)):
+        return ",".join(_text(option, item) for item in value)
+    if isinstance(value, str):
+        return value
+    raise InputError(f"{option}: expected a number, a text or a pair of them, got {type(value).__name__}")

@@ -1,0 +1,37 @@
+"""Features from PyTorch networks, and detectors beside them.
+
+>>> data = offspan.torch.extract(network, loader)                       # doctest: +SKIP
+>>> method = offspan.make("vim", head=data.head)                        # doctest: +SKIP
+>>> method.fit(data.features, data.logits, data.labels)                 # doctest: +SKIP
+>>> guarded = offspan.torch.OODModule(network, method)                  # doctest: +SKIP
+>>> logits, score = guarded(images)                                     # doctest: +SKIP
+
+``extract`` keeps what it takes in memory, or streams it into a file; ``extract_pack`` writes a pack folder that
+the command line reads too. ``odin_scores`` is the one method that needs gradients, so it lives here.
+"""
+
+from __future__ import annotations
+
+try:
+    # Not `torch` alone: a folder of that name on the path would do for Python.
+    import torch.nn as _nn  # noqa: F401
+except ImportError as error:
+    raise ImportError("offspan.torch needs PyTorch 1.13 or newer: pip install torch") from error
+
+from .extract import extract
+from .extracted import Extracted
+from .heads import HeadLayer, find_head
+from .module import OODModule
+from .odin import odin_perturb, odin_scores
+from .pack import extract_pack
+
+__all__ = [
+    "Extracted",
+    "HeadLayer",
+    "OODModule",
+    "extract",
+    "extract_pack",
+    "find_head",
+    "odin_perturb",
+    "odin_scores",
+]

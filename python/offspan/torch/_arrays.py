@@ -1,0 +1,43 @@
+"""Tensors as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from offspan import InputError
+
+#: An array of any shape and type.
+Array = npt.NDArray[Any]
+
+DTYPES = ("float32", "float16")
+
+
+def to_numpy(value: Any) -> Array:
+    """A tensor as an array of the same type; bfloat16, which NumPy lacks, becomes float32."""
+    if not isinstance(value, Tensor):
+        return np.asarray(value)
+    value = value.detach()
+    if value.dtype == torch.bfloat16:
+        value = value.float()
+    return value.cpu().numpy()
+
+
+def check_dtype(dtype: str) -> np.dtype[Any]:
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return np.dtype(dtype)
+
+
+def in_dtype(array: Array, dtype: np.dtype[Any], what: str) -> Array:
+    """The array in the type that is kept; numbers that float16 cannot hold are an error, not an infinity."""
+    with np.errstate(over="ignore"):
+        narrow = array.astype(dtype, copy=False)
+    if dtype == np.float16 and array.dtype != np.float16 and np.isinf(narrow).any() and not np.isinf(array).any():
+        largest = float(np.abs(array).max())
+        raise InputError(f"{what} reach {largest:g}, beyond float16's 65504: keep them with dtype='float32'")
+    return narrow

@@ -1,0 +1,141 @@
+"""Features, logits and labels of everything a data loader yields."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from offspan import InputError
+
+from ._arrays import Array, check_dtype, in_dtype, to_numpy
+from ._batches import Unpack, label_array, unpack_batch
+from ._network import evaluating, forward, placement, to_network, unwrap
+from ._plan import Layer, Plan, Request
+from ._progress import with_progress
+from ._tensorfile import TensorFileWriter
+from .extracted import Extracted
+from .heads import linear_arrays, linear_layer
+from .pooling import Pool
+
+
+def extract(
+    model: nn.Module,
+    loader: Iterable[Any],
+    layer: Layer | None = None,
+    *,
+    layers: Mapping[str, Layer] | Iterable[str] | None = None,
+    pool: Pool = "avg",
+    maps: bool | Layer = False,
+    head: Layer | None = None,
+    logits: bool | None = None,
+    out: str | os.PathLike[str] | None = None,
+    device: str | torch.device | None = None,
+    dtype: str = "float32",
+    unpack: Unpack = unpack_batch,
+    progress: bool = True,
+) -> Extracted:
+    """Runs a network over a loader and keeps its features.
+
+    The features are what enters the classifier head: the last linear layer, whose output is the network's. It is
+    found in the first forward pass, whatever the network calls it. The network runs in evaluation mode without
+    gradients; its modes, its device and its hooks are afterwards as they were.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    loader : iterable
+        Yields tensors, ``(x, y, …)`` or dicts with "image", "data" or "input" and "label"; see ``unpack``.
+    layer : str or torch.nn.Module, optional
+        Take the pooled output of this layer as features instead. The head is then given only where the features
+        are still what enters it (``layer4`` of a ResNet, averaged).
+    layers : list of str, or dict from names to layers, optional
+        Further layers, pooled the same way and kept by name.
+    pool : "avg", "max", "cls", "none" or function
+        Makes a vector per row of maps [rows, channels, H, W] or tokens [rows, tokens, width]; "cls" is the first
+        token, "none" leaves maps as they are (for ``layers``).
+    maps : bool, str or torch.nn.Module
+        Keep the maps whose averages are the features, which rank-feat needs; True finds their layer.
+    head : str or torch.nn.Module, optional
+        The head, where it cannot be found: networks that go on after it, for example with a softmax.
+    logits : bool, optional
+        By default logits are kept where there is a head; True takes the network's output for want of one.
+    out : path, optional
+        Stream into this safetensors file, a split of a pack; the arrays given back are mapped from it.
+    device : optional
+        Where to run; by default where the network is.
+    dtype : "float32" or "float16"
+        Type of features, layers and maps. Logits are kept in float32.
+    unpack : function
+        From a batch to (inputs, labels or None). Inputs in a tuple or a dict are several arguments of the network.
+    progress : bool
+        Show progress on stderr, if that is a terminal.
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3))
+    >>> extract(network, [torch.ones(5, 8), torch.zeros(2, 8)])
+    Extracted(features [7, 4], logits [7, 3], head)
+    """
+    kept = check_dtype(dtype)
+    network = unwrap(model)
+    request = Request.of(network, layer, layers, pool, maps, head, logits)
+    plan: Plan | None = None
+    with ExitStack() as stack:
+        sink = stack.enter_context(TensorFileWriter(out)) if out is not None else _Memory()
+        stack.enter_context(evaluating(model, device))
+        # Not inference_mode: what a network caches in there is of no use to its training.
+        stack.enter_context(torch.no_grad())
+        where = placement(network)
+        if device is not None:
+            where = (torch.device(device), where[1])
+        for batch in with_progress(loader, "extract", progress):
+            inputs, labels = unpack(batch)
+            call = partial(forward, network, to_network(inputs, *where))
+            if plan is None:
+                plan = Plan.find(network, call, request)
+            _, found = plan.run(network, call)
+            for name, tensor in found.items():
+                wanted = np.dtype(np.float32) if name == "logits" else kept
+                sink.append(name, in_dtype(to_numpy(tensor), wanted, name))
+            if labels is not None:
+                sink.append("labels", label_array(labels))
+        if plan is None:
+            raise InputError("the loader yielded no batches")
+        _check_rows(sink.rows())
+        weights = None if plan.head is None else linear_arrays(linear_layer(network, plan.head))
+    if isinstance(sink, _Memory):
+        return sink.extracted(weights)
+    return Extracted.load(sink.path, weights)
+
+
+class _Memory:
+    """Batches in lists until the end."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Array]] = {}
+
+    def append(self, name: str, rows: Array) -> None:
+        self._parts.setdefault(name, []).append(rows)
+
+    def rows(self) -> dict[str, int]:
+        return {name: sum(map(len, parts)) for name, parts in self._parts.items()}
+
+    def extracted(self, head: tuple[Array, Array] | None) -> Extracted:
+        # Each list goes once it is joined, so that only one tensor is there twice.
+        whole = {name: np.concatenate(self._parts.pop(name)) for name in list(self._parts)}
+        features = whole.pop("features")
+        logits, labels, maps = (whole.pop(name, None) for name in ("logits", "labels", "maps"))
+        return Extracted(features, logits, labels, head, whole, maps)
+
+
+def _check_rows(rows: Mapping[str, int]) -> None:
+    for name, count in rows.items():
+        if count != rows["features"]:
+            raise InputError(f"the loader gave {rows['features']} rows of features but {count} of {name}")

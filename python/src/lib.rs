@@ -1,0 +1,35 @@
+//! The native module of offspan's Python package, `offspan._internal`.
+//!
+//! Thin on purpose: arrays become views, one call goes to the library, results become arrays. What
+//! is pleasant to use is written in Python, beside.
+
+mod arrays;
+mod detector;
+mod errors;
+mod feature_map;
+mod gate;
+mod method;
+mod metrics;
+mod partial;
+
+use pyo3::prelude::*;
+
+/// Native part of offspan.
+#[pymodule]
+mod _internal {
+    #[pymodule_export]
+    use super::detector::Detector;
+    #[pymodule_export]
+    use super::feature_map::{FeatureMap, uniform_rows};
+    #[pymodule_export]
+    use super::gate::{set_threads, threads};
+    #[pymodule_export]
+    use super::method::{Method, catalogue};
+    #[pymodule_export]
+    use super::metrics::evaluate;
+    #[pymodule_export]
+    use super::partial::PartialFit;
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,153 @@
+"""Threads, signals, forks and memory: what happens around a call."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import offspan
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_stops_a_long_fit(threads):
+    code = f"""
+    import numpy as np, offspan, os, signal, threading, time
+    offspan.set_threads({threads})
+    rows = np.random.default_rng(0).normal(size=(200_000, 64)).astype(np.float32)
+    threading.Timer(0.7, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    started = time.perf_counter()
+    try:
+        offspan.KPCA("rff", features=4096, explained_variance=0.5).fit(rows)
+    except KeyboardInterrupt:
+        print("stopped after", time.perf_counter() - started)
+    else:
+        print("finished")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("stopped"), done.stdout + done.stderr
+    assert float(done.stdout.split()[-1]) < 10.0
+
+
+def test_other_threads_run_during_a_fit():
+    rows = np.random.default_rng(0).normal(size=(20_000, 64)).astype(np.float32)
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.005)
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    started = time.perf_counter()
+    offspan.KPCA("rff", features=1024).fit(rows)
+    seconds = time.perf_counter() - started
+    done.set()
+    ticker.join()
+    assert len(ticks) > 0.2 * seconds / 0.005
+
+
+def test_scores_from_many_threads_are_the_same(rows):
+    detector = offspan.KPCA(landmarks=64).fit(rows).detector
+    expected = detector.score(rows)
+    for count in (1, None):
+        offspan.set_threads(count)
+        with ThreadPoolExecutor(8) as pool:
+            for scores in pool.map(lambda _: detector.score(rows), range(32)):
+                np.testing.assert_array_equal(scores, expected)
+    offspan.set_threads(None)
+
+
+def _score(detector_and_rows):
+    detector, rows = detector_and_rows
+    return detector.score(rows)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_forked_process_can_score(rows, threads):
+    offspan.set_threads(threads)
+    detector = offspan.KPCA(landmarks=64).fit(rows).detector
+    expected = detector.score(rows)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        result = pool.map_async(_score, [(detector, rows)] * 4)
+        for scores in result.get(timeout=60):
+            np.testing.assert_array_equal(scores, expected)
+    offspan.set_threads(None)
+
+
+def test_the_number_of_threads_comes_from_the_environment():
+    code = "import offspan; print(offspan.threads())"
+    environment = {**os.environ, "OFFSPAN_NUM_THREADS": "3"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "3"
+    with pytest.raises(offspan.InputError, match="at least 1"):
+        offspan.set_threads(0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is one of Linux")
+@pytest.mark.parametrize("where", ["memory map", "path"])
+def test_a_fit_from_a_file_larger_than_the_memory_allowed(tmp_path, where):
+    """800 MB of rows with 400 MB of memory for data: a copy would fail. What stays resident is small, too."""
+    path = tmp_path / "rows.npy"
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(400_000, 500))
+    block = np.random.default_rng(0).normal(size=(20_000, 500)).astype(np.float32)
+    for start in range(0, len(rows), len(block)):
+        rows[start : start + len(block)] = block
+    rows.flush()
+    del rows
+    code = f"""
+    import resource
+    import numpy as np, offspan
+    resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
+    try:
+        np.ones(500 << 20, dtype=np.uint8)
+        raise SystemExit("the limit does not hold")
+    except MemoryError:
+        pass
+    rows = np.load({str(path)!r}, mmap_mode="r") if {where == "memory map"} else {str(path)!r}
+    detector = offspan.KPCA("rff", features=512).fit(rows).detector
+    scores = detector.score(rows)
+    peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    print(len(scores), int(peak.split()[1]) // 1024)
+    """
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    count, resident = map(int, done.stdout.split())
+    assert count == 400_000
+    assert resident < 500, f"{resident} MB resident for a file of 800 MB"
+
+
+def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, rows):
+    """The checkpoint of an interrupted fit is taken up, and the detector is the same to the byte."""
+    many = np.tile(rows, (40, 1))
+    expected = offspan.KPCA("rff", features=256).fit(many).detector.to_bytes()
+    checkpoint = tmp_path / "fit.checkpoint"
+    calls = []
+
+    def stop(stage, done, total):
+        calls.append((stage, done))
+        if stage.startswith("moments") and done > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        offspan.KPCA("rff", features=256).fit(many, checkpoint=checkpoint, checkpoint_every=0, progress=stop)
+    assert checkpoint.exists()
+    again = offspan.KPCA("rff", features=256).fit(many, checkpoint=checkpoint).detector
+    assert again.to_bytes() == expected
+    assert not checkpoint.exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

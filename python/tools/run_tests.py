@@ -1,0 +1,65 @@
+"""Install the wheel into fresh environments and run the Python tests: with scikit-learn, and with PyTorch where it can be had.
+
+    python3 python/tools/run_tests.py [--only core|torch] [pytest options]
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from environments import ROOT, environment, run, wheel
+
+FOLDER = ROOT / "target" / "python"
+TESTS = ROOT / "python" / "tests"
+PACKAGE = "offspan"
+#: What `torch_env.py` exits with when there is no torch to be had.
+NO_TORCH = 3
+
+
+def main() -> None:
+    """Run both parts; the second one says why when it is left out."""
+    words = sys.argv[1:]
+    only = words[words.index("--only") + 1] if "--only" in words else None
+    if only:
+        del words[words.index("--only") : words.index("--only") + 2]
+    if only in (None, "core"):
+        core(words)
+    if only in (None, "torch"):
+        torch(words)
+
+
+def core(words: list[str]) -> None:
+    """Tests and examples in the documentation, with NumPy and scikit-learn."""
+    folder = FOLDER / "test"
+    shutil.rmtree(folder, ignore_errors=True)
+    python = environment(folder, "numpy", "scikit-learn", "pytest", str(wheel()))
+    run(python, "-m", "pytest", TESTS, "--ignore", TESTS / "torch", "-p", "no:cacheprovider", *words)
+    installed = subprocess.run(
+        [python, "-c", "import offspan, pathlib; print(pathlib.Path(offspan.__file__).parent)"],
+        check=True, capture_output=True, text=True, cwd=folder,
+    ).stdout.strip()  # fmt: skip
+    doctests = [path for path in sorted(Path(installed).glob("*.py")) if path.stem not in ("pytorch_ood", "openood")]
+    doctests += sorted((Path(installed) / "sklearn").glob("*.py"))
+    run(python, "-m", "pytest", "--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider", *doctests)
+
+
+def torch(words: list[str]) -> None:
+    """Tests and the complete example, with PyTorch for the CPU."""
+    folder = FOLDER / "torch"
+    code = subprocess.run([sys.executable, ROOT / "python" / "tools" / "torch_env.py", folder], check=False).returncode
+    if code == NO_TORCH:
+        print("The tests of offspan.torch were left out: PyTorch for the CPU cannot be had here (see above).")
+        return
+    if code:
+        sys.exit(code)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", wheel())
+    run(python, "-m", "pytest", TESTS / "torch", "-p", "no:cacheprovider", *words)
+    run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
+
+
+if __name__ == "__main__":
+    main()
