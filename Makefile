@@ -21,6 +21,7 @@ fmt:
 
 lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	python3 python/tools/lint.py
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

@@ -1,7 +1,8 @@
 """Out-of-distribution detection by kernel PCA, and every method it is compared with.
 
-A trained network gives features for its own data; they fill a subspace. offspan learns that subspace, in the feature space
-of a kernel, and tells for every new sample how far it lies off that span. **Higher scores are more in-distribution.**
+A trained network gives features for its own data; they fill a subspace. offspan learns that subspace, in the feature
+space of a kernel, and tells for every new sample how far it lies off that span. **Higher scores are more
+in-distribution.**
 
 >>> import numpy as np, offspan
 >>> draw = np.random.default_rng(0)

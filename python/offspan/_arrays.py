@@ -23,7 +23,7 @@ def is_path(given: Any) -> bool:
 
 
 def as_rows(given: Any, what: str) -> Any:
-    """A two-dimensional float array, or the path as text. Arrays of a type that can be read are passed on as they are."""
+    """A float array, or the path as text. Arrays of a type that can be read are passed on as they are."""
     if is_path(given):
         return os.fspath(given)
     array = as_array(given, what)
@@ -69,11 +69,17 @@ def as_head(given: Any) -> Any:
     try:
         weight, bias = given
     except (TypeError, ValueError):
-        raise InputError(f"head: expected (weight, bias), a linear layer or a path, got {type(given).__name__}") from None
+        raise InputError(
+            f"head: expected (weight, bias), a linear layer or a path, got {type(given).__name__}"
+        ) from None
     weight = np.ascontiguousarray(as_array(weight, "the head's weight"), dtype=np.float64)
     if weight.ndim != 2:
         raise InputError(f"the head's weight: expected shape [classes, width], got {list(weight.shape)}")
-    bias = np.zeros(len(weight)) if bias is None else np.ascontiguousarray(as_array(bias, "the head's bias"), dtype=np.float64)
+    bias = (
+        np.zeros(len(weight))
+        if bias is None
+        else np.ascontiguousarray(as_array(bias, "the head's bias"), dtype=np.float64)
+    )
     if bias.ndim != 1:
         raise InputError(f"the head's bias: expected shape [classes], got {list(bias.shape)}")
     return weight, bias

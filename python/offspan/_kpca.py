@@ -34,9 +34,9 @@ class KPCA(Method):
     cosine
         Whether rows are scaled to unit length first.
     landmarks, sampling, landmark_rows, residual, rank_floor, rank_rule
-        For Nyström: number and choice of landmarks, and whether the residual counts what the landmarks cannot represent.
+        For Nyström: number and choice of landmarks, and whether the residual counts what they cannot represent.
         Without other wishes landmarks are a uniform sample with the complete residual, which needs features only;
-        the paper's choice is ``sampling="low-energy", residual="plain"`` and needs logits or the last layer.
+        the paper's choice is ``sampling="low-energy"`` with the plain residual, and needs logits or the last layer.
     features, draw, frequencies
         For random features: their number and how they are drawn.
     explained_variance, components
@@ -44,7 +44,7 @@ class KPCA(Method):
     react, fuse
         Clipping of activations at a value or a percentile (``"p90"``), and the combination with the energy score.
     seed, precision, weights
-        Seed of every random choice, ``"f32"`` or ``"f64"``, and how landmarks are kept (``"full"``, ``"f16"``, ``"bf16"``).
+        Seed of every random choice; ``"f32"`` or ``"f64"``; landmarks kept as ``"full"``, ``"f16"`` or ``"bf16"``.
     head
         The network's last layer, where energies are used: ``(weight, bias)``, a linear layer or a path.
 

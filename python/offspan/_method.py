@@ -16,9 +16,6 @@ from ._detector import Detector
 from ._progress import reporter
 from .errors import InputError, NotFittedError
 
-#: True for a line on stderr, or a function of stage, steps done and steps in all.
-Progress = "bool | Callable[[str, int, int], object]"
-
 
 def methods() -> list[dict[str, Any]]:
     """List every method: name, what it does, what it needs, parameters with defaults.

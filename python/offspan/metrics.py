@@ -1,4 +1,4 @@
-"""How well scores tell in-distribution rows from others. Fractions throughout; higher scores are more in-distribution."""
+"""How well scores tell in-distribution rows from others. Fractions throughout; higher is more in-distribution."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ def evaluate(
     0.8333333333333334
 
     """
-    scores = [np.ascontiguousarray(as_array(side, name), dtype=np.float64).ravel() for name, side in (("ind", ind), ("ood", ood))]
+    scores = [
+        np.ascontiguousarray(as_array(side, name), dtype=np.float64).ravel()
+        for name, side in (("ind", ind), ("ood", ood))
+    ]
     text = _internal.evaluate(*scores, tpr=tpr, rule=fpr_rule, interval=interval, level=level, seed=seed)
-    numbers = json.loads(text)
-    return Evaluation(**numbers, tpr=tpr, _ind=scores[0], _ood=scores[1]) if "intervals" in numbers else Evaluation(
-        **numbers, tpr=tpr, intervals=None, _ind=scores[0], _ood=scores[1]
-    )
+    numbers = {"intervals": None, **json.loads(text)}
+    return Evaluation(**numbers, tpr=tpr, _ind=scores[0], _ood=scores[1])

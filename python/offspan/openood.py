@@ -45,7 +45,7 @@ except ImportError:
             self.config = config
 
 
-class OffspanPostprocessor(_Base):  # type: ignore[misc]
+class OffspanPostprocessor(_Base):
     """A method of offspan behind OpenOOD's ``setup``, ``postprocess`` and ``inference``.
 
     Networks follow OpenOOD's protocol: ``net(data, return_feature=True)`` gives logits and features, ``net.get_fc()``

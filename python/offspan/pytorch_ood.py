@@ -37,7 +37,7 @@ _Base: Any = getattr(_api, "FeaturesDetector", _api.Detector)
 Method = Union[str, offspan.Method, offspan.Detector]
 
 
-class OffspanDetector(_Base):  # type: ignore[misc]
+class OffspanDetector(_Base):
     """A method of offspan behind pytorch-ood's ``fit``, ``fit_features``, ``predict`` and ``predict_features``.
 
     Parameters

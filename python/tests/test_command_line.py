@@ -43,7 +43,9 @@ def test_scores_of_every_pack_are_those_of_the_command_line(method, packs, comma
 
 def test_evaluation_is_that_of_the_command_line(packs, command_line):
     pack = packs[0]
-    done = subprocess.run([command_line, "eval", pack, "--method", "knn", "--json", "-"], check=True, capture_output=True)
+    done = subprocess.run(
+        [command_line, "eval", pack, "--method", "knn", "--json", "-"], check=True, capture_output=True
+    )
     theirs = json.loads(done.stdout)["results"][0]["sets"]
     knn = offspan.make("knn").fit(pack, hold_out=0)
     ind = knn.score(pack / "test.safetensors")

@@ -17,5 +17,5 @@ def test_every_block_of_the_page_runs(tmp_path, monkeypatch):
     for number, block in enumerate(blocks):
         if re.search(r"^\s*(import|from) torch|offspan\.torch", block, flags=re.M):
             if importlib.util.find_spec("torch") is None:
-                continue  # The tests under torch/ cover what it shows.
+                continue  # The tests under with_torch/ cover what it shows.
         exec(compile(block, f"{PAGE.name}, block {number + 1}", "exec"), names)

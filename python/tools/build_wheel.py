@@ -12,8 +12,8 @@ def main() -> None:
     python = environment(ROOT / "target" / "python" / "build", "maturin>=1.9,<2")
     for old in WHEELS.glob("offspan-*.whl"):
         old.unlink()
-    manifest = ROOT / "python" / "Cargo.toml"
-    run(python, "-m", "maturin", "build", "--release", "--locked", "--out", WHEELS, "--manifest-path", manifest, *sys.argv[1:])
+    options = ("--release", "--locked", "--out", WHEELS, "--manifest-path", ROOT / "python" / "Cargo.toml")
+    run(python, "-m", "maturin", "build", *options, *sys.argv[1:])
 
 
 if __name__ == "__main__":

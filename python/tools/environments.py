@@ -10,10 +10,10 @@ ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "target" / "wheels"
 
 
-def run(*words: str | Path) -> None:
-    """Run a command and stop with its exit code if it fails."""
+def run(*words: str | Path, folder: Path = ROOT) -> None:
+    """Run a command in a folder and stop with its exit code if it fails."""
     print("+", *words, flush=True)
-    code = subprocess.run([str(word) for word in words], check=False).returncode
+    code = subprocess.run([str(word) for word in words], check=False, cwd=folder).returncode
     if code:
         sys.exit(code)
 

@@ -28,7 +28,7 @@ MOST_LANDMARKS = 1024
 LOWEST_SCORE = np.finfo(np.float64).min
 
 
-class KPCADetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
+class KPCADetector(OutlierMixin, BaseEstimator):
     """Out-of-distribution detection by the residual of kernel PCA.
 
     The training rows are mapped into the feature space of a kernel; the score of a row is minus its

@@ -17,7 +17,7 @@ from ._inputs import Floats, check_logits, check_rows, seed_from
 MOST_LANDMARKS = 256
 
 
-class _MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Holds a fitted ``offspan.FeatureMap``.
 
     The map itself is not part of a pickle: what it was made from is, and the same parts give the same
