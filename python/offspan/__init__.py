@@ -25,6 +25,9 @@ from ._method import Method, make, methods
 from ._moments import Moments
 from .errors import FormatError, InputError, NotFittedError, OffspanError
 
+#: Load a detector file.
+load = Detector.load
+
 __all__ = [
     "KPCA",
     "Detector",
@@ -38,6 +41,7 @@ __all__ = [
     "__version__",
     "choose_landmarks",
     "errors",
+    "load",
     "make",
     "methods",
     "metrics",

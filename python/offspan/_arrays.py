@@ -55,6 +55,8 @@ def as_labels(given: Any) -> Any:
     labels = as_array(given, "labels")
     if labels.dtype.kind not in "iub":
         raise InputError(f"labels: expected whole numbers, got an array of {labels.dtype}")
+    if labels.dtype == np.uint64 and len(labels) and labels.max() > np.iinfo(np.int64).max:
+        raise InputError("labels: expected whole numbers below 2^63")
     return np.ascontiguousarray(labels, dtype=np.int64)
 
 
@@ -66,6 +68,8 @@ def as_head(given: Any) -> Any:
         return os.fspath(given)
     if hasattr(given, "weight") and hasattr(given, "bias"):  # torch.nn.Linear
         given = (given.weight, given.bias)
+    elif isinstance(given, Mapping) and "weight" in given:
+        given = (given["weight"], given.get("bias"))
     try:
         weight, bias = given
     except (TypeError, ValueError):

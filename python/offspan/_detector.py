@@ -29,6 +29,8 @@ class Detector:
     """
 
     def __init__(self, native: _internal.Detector) -> None:
+        if not isinstance(native, _internal.Detector):
+            raise TypeError("a detector comes from a fit, `Detector.load(path)` or `Detector.from_bytes(data)`")
         self._native = native
         self._info: dict[str, Any] = json.loads(native.info())
 
@@ -40,7 +42,7 @@ class Detector:
     @classmethod
     def from_bytes(cls, data: bytes) -> Detector:
         """Make the detector again of which :meth:`to_bytes` gave the bytes."""
-        return cls(_internal.Detector.from_bytes(data))
+        return cls(_internal.Detector.from_bytes(bytes(data)))
 
     def save(self, path: PathLike) -> None:
         """Save the detector. The file appears whole or not at all."""

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ._arrays import Rows
-from ._method import Method
+from . import _internal
+from ._arrays import Rows, as_rows, is_path
+from ._detector import Detector
+from ._method import Method, native_method
 from ._moments import Moments
 from .errors import InputError
+
+#: The default of the core.
+MOST_LANDMARKS = 1024
 
 _METHODS = {
     "nystrom": "kpca-nys",
@@ -35,7 +40,8 @@ class KPCA(Method):
         Whether rows are scaled to unit length first.
     landmarks, sampling, landmark_rows, residual, rank_floor, rank_rule
         For Nyström: number and choice of landmarks, and whether the residual counts what they cannot represent.
-        Without other wishes landmarks are a uniform sample with the complete residual, which needs features only;
+        Without other wishes landmarks are a uniform sample (1024, or half of the rows of an array where there are
+        fewer than 2048) with the complete residual, which needs features only;
         the paper's choice is ``sampling="low-energy"`` with the plain residual, and needs logits or the last layer.
     features, draw, frequencies
         For random features: their number and how they are drawn.
@@ -113,6 +119,7 @@ class KPCA(Method):
             "weights": weights,
         }
         given = {name: value for name, value in options.items() if value is not None}
+        self.map = map
         super().__init__(_METHODS[map], head=head, **given)
         self._moments: Moments | None = None
 
@@ -120,12 +127,19 @@ class KPCA(Method):
         """Add rows to the fit. Nyström chooses its landmarks among the rows of the first call.
 
         The detector is that of all rows so far; it is made when it is first asked for, and has no threshold until
-        :meth:`calibrate` sets one. A call of :meth:`fit` starts again.
+        :meth:`calibrate` sets one. After an error nothing has changed. A call of :meth:`fit` starts again.
         """
-        if self._moments is None:
-            self._moments = Moments.begin(self, features, logits)
-        self._moments.update(features)
-        self._detector = None
+        if self._moments is None and self._detector is not None:
+            raise InputError(
+                "partial_fit: this one was fitted to all its rows at once, which it does not keep; "
+                "make a new KPCA and begin with partial_fit"
+            )
+        given = as_rows(features, "features")
+        moments = self._moments
+        if moments is None:
+            moments = Moments._begin(self._method_for(given), self.head, given, logits)
+        moments.update(given)
+        self._moments, self._detector = moments, None
         return self
 
     @property
@@ -134,7 +148,7 @@ class KPCA(Method):
         return self._moments
 
     @property
-    def detector(self) -> Any:
+    def detector(self) -> Detector:
         """The fitted detector."""
         if self._detector is None and self._moments is not None:
             self._detector = self._moments.detector()
@@ -142,16 +156,20 @@ class KPCA(Method):
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there are rows to make a detector of."""
-        return self._detector is not None or self._moments is not None
+        """Whether there is a detector, or rows to make one of."""
+        return self._detector is not None or (self._moments is not None and self._moments.rows > 1)
 
-    def calibrate(self, features: Rows, keep: float = 0.95, logits: Rows | None = None) -> KPCA:
-        """Set the threshold that keeps this share of in-distribution rows which the fit has not seen."""
-        self._detector = self.detector.calibrated(features, keep, logits)
-        return self
-
-    def fit(self, features: Rows, *args: Any, **kwargs: Any) -> KPCA:
-        """Fit to all rows at once; see :meth:`Method.fit`."""
-        super().fit(features, *args, **kwargs)
+    def _keep(self, detector: Detector) -> None:
+        super()._keep(detector)
         self._moments = None
-        return self
+
+    def _method_for(self, features: Any) -> _internal.Method:
+        """Without a wish, half of few rows become landmarks: a row that is its own landmark scores too well."""
+        wanted = {"landmarks", "landmark_rows"} & set(self.options)
+        rows = MOST_LANDMARKS * 2 if is_path(features) or features.ndim != 2 else len(features)
+        if self.name != "kpca-nys" or wanted or rows >= 2 * MOST_LANDMARKS:
+            return self._method
+        return native_method(self.name, {**self.options, "landmarks": max(1, rows // 2)})
+
+    def __repr__(self) -> str:
+        return f"offspan.KPCA({', '.join([repr(self.map), *self._shown_options()])}){self._shown_state()}"

@@ -101,12 +101,15 @@ class Method:
         if calibrate is None:
             pair = None
         elif isinstance(calibrate, tuple):
+            if len(calibrate) != 2:
+                raise InputError(f"calibrate: expected rows, or features and logits, got {len(calibrate)} arrays")
             pair = (as_rows(calibrate[0], "calibrate"), as_rows(calibrate[1], "the logits of calibrate"))
         else:
             pair = (as_rows(calibrate, "calibrate"), None)
+        given = as_rows(features, "features")
         with reporter(progress) as report:
-            native = self._method.fit(
-                as_rows(features, "features"),
+            native = self._method_for(given).fit(
+                given,
                 logits=optional_rows(logits, "logits"),
                 labels=as_labels(labels),
                 extras=as_extras(extras),
@@ -118,7 +121,19 @@ class Method:
                 checkpoint_every=checkpoint_every,
                 progress=report,
             )
-        self._detector = Detector(native)
+        self._keep(Detector(native))
+        return self
+
+    def _method_for(self, features: Any) -> _internal.Method:
+        """Give the native method; defaults may depend on the rows."""
+        return self._method
+
+    def _keep(self, detector: Detector) -> None:
+        self._detector = detector
+
+    def calibrate(self, features: Rows, keep: float = 0.95, logits: Rows | None = None) -> Method:
+        """Set the threshold that keeps this share of in-distribution rows which the fit has not seen."""
+        self._detector = self.detector.calibrated(features, keep, logits)
         return self
 
     @property
@@ -169,8 +184,17 @@ class Method:
         self._method = native_method(self.name, self.options)
 
     def __repr__(self) -> str:
-        options = "".join(f", {name}={value!r}" for name, value in self.options.items() if np.ndim(value) == 0)
-        return f"offspan.make({self.name!r}{options}){'' if self.is_fitted else '  # not fitted'}"
+        return f"offspan.make({', '.join([repr(self.name), *self._shown_options()])}){self._shown_state()}"
+
+    def _shown_options(self) -> list[str]:
+        """Options and head as in a call; arrays are left to the imagination."""
+        simple = (str, int, float, bool, np.number)
+        pairs = self.options.items()
+        words = [f"{name}={repr(value) if isinstance(value, simple) else '…'}" for name, value in pairs]
+        return words if self.head is None else [*words, "head=…"]
+
+    def _shown_state(self) -> str:
+        return "" if self.is_fitted else "  # not fitted"
 
     def _repr_html_(self) -> str:
         import html
@@ -186,7 +210,7 @@ def native_method(name: str, options: Mapping[str, Any]) -> _internal.Method:
         if value is None:
             continue
         if option == "landmark_rows":
-            rows = [int(row) for row in as_array(value, "landmark_rows").ravel()]
+            rows = _row_numbers(value)
         elif option == "frequencies":
             omega, phases = value
             frequencies = (as_rows(omega, "frequencies"), np.ascontiguousarray(phases, dtype=np.float64))
@@ -197,13 +221,24 @@ def native_method(name: str, options: Mapping[str, Any]) -> _internal.Method:
     return _internal.Method(name, texts, rows, frequencies)
 
 
+def _row_numbers(value: Any) -> list[int]:
+    rows = as_array(value, "landmark_rows")
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or (len(rows) and rows.min() < 0):
+        raise InputError(
+            "landmark_rows: expected row numbers from 0 on, as whole numbers in one dimension, got "
+            f"an array of {rows.dtype} of shape {list(rows.shape)}"
+        )
+    return [int(row) for row in rows]
+
+
 def _text(option: str, value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, np.floating)):
-        return repr(float(value))
+        # 128.0 is a number of landmarks, too.
+        return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(float(value))
     if isinstance(value, (tuple, list)):
         return ",".join(_text(option, item) for item in value)
     if isinstance(value, str):

@@ -50,10 +50,13 @@ class Moments:
     @classmethod
     def begin(cls, kpca: Method, features: Rows, logits: Rows | None = None) -> Moments:
         """Begin with no rows, with landmarks, where the map needs some, chosen among these. They are not added yet."""
-        native = _internal.PartialFit.begin(
-            kpca._method, as_rows(features, "features"), optional_rows(logits, "logits"), kpca.head
-        )
-        return cls._of(native, kpca.head)
+        given = as_rows(features, "features")
+        return cls._begin(kpca._method_for(given), kpca.head, given, logits)
+
+    @classmethod
+    def _begin(cls, method: _internal.Method, head: Any, features: Any, logits: Rows | None) -> Moments:
+        native = _internal.PartialFit.begin(method, features, optional_rows(logits, "logits"), head)
+        return cls._of(native, head)
 
     @classmethod
     def _of(cls, native: _internal.PartialFit, head: Any) -> Moments:
@@ -92,7 +95,7 @@ class Moments:
     @classmethod
     def from_bytes(cls, data: bytes, head: Any = None) -> Moments:
         """Make again of which :meth:`to_bytes` gave the bytes. The last layer is not among them."""
-        return cls._of(_internal.PartialFit.from_bytes(data), as_head(head))
+        return cls._of(_internal.PartialFit.from_bytes(bytes(data)), as_head(head))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Moments.from_bytes, (self.to_bytes(), self._head)

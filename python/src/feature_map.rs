@@ -1,8 +1,8 @@
 //! Feature maps on their own: coordinates in which a kernel is nearly an inner product.
 
-use ndarray::Array2;
+use ndarray::{Array2, Axis};
 use numpy::IntoPyArray;
-use offspan::io::FeatureSource;
+use offspan::io::{FeatureSource, read_rows};
 use offspan::map::{Draw, EigenFloor, FloorRule, Fourier};
 use offspan::{DrawName, Error, Kernel, KernelName, Precision, Real};
 use pyo3::prelude::*;
@@ -21,6 +21,9 @@ pub(crate) fn uniform_rows(
 ) -> PyResult<Vec<usize>> {
     offspan::uniform_rows(rows, count, seed).map_err(|error| exception(py, &error))
 }
+
+/// Rows that are mapped at once.
+const BLOCK: usize = 4096;
 
 enum Any {
     F32(offspan::map::FeatureMap<f32>),
@@ -127,12 +130,10 @@ impl FeatureMap {
         let source = table.source("rows for the feature map");
         match &self.inner {
             Any::F32(map) => {
-                let mapped = work(py, None, |_| transform(map, &*source))?;
-                Ok(mapped.mapv(|x| x as f32).into_pyarray(py).into_any())
+                Ok(work(py, None, |_| transform(map, &*source))?.into_pyarray(py).into_any())
             }
             Any::F64(map) => {
-                let mapped = work(py, None, |_| transform(map, &*source))?;
-                Ok(mapped.into_pyarray(py).into_any())
+                Ok(work(py, None, |_| transform(map, &*source))?.into_pyarray(py).into_any())
             }
         }
     }
@@ -156,10 +157,16 @@ impl FeatureMap {
     }
 }
 
+/// Block by block, so that besides the result little is held in memory.
 fn transform<T: Real>(
     map: &offspan::map::FeatureMap<T>,
     source: &dyn FeatureSource,
-) -> offspan::Result<Array2<f64>> {
-    let rows = offspan::io::read_rows::<T>(source)?;
-    map.transform(rows.view())
+) -> offspan::Result<Array2<T>> {
+    let mut mapped = Array2::from_elem((source.rows(), map.dimensions()), T::default());
+    for (index, mut block) in mapped.axis_chunks_iter_mut(Axis(0), BLOCK).enumerate() {
+        let start = index * BLOCK;
+        let rows = read_rows::<T>(source, start..start + block.nrows())?;
+        block.zip_mut_with(&map.transform(rows.view())?, |to, &x| *to = T::from_double(x));
+    }
+    Ok(mapped)
 }

@@ -17,6 +17,9 @@ use crate::errors::{exception, input_error};
 /// Least time between two looks for signals, and between two reports of progress.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// More threads than this are a mistake.
+const MOST_THREADS: usize = 1024;
+
 /// Threads asked for; 0: all that there are.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
@@ -28,8 +31,11 @@ static POOL: Mutex<Option<(u32, usize, Arc<ThreadPool>)>> = Mutex::new(None);
 #[pyfunction]
 #[pyo3(signature = (count=None))]
 pub(crate) fn set_threads(py: Python<'_>, count: Option<usize>) -> PyResult<()> {
-    if count == Some(0) {
-        return Err(input_error(py, "threads: expected at least 1, got 0"));
+    if let Some(count) = count
+        && !(1..=MOST_THREADS).contains(&count)
+    {
+        let text = format!("threads: expected from 1 to {MOST_THREADS}, got {count}");
+        return Err(input_error(py, text));
     }
     THREADS.store(count.unwrap_or(0), Ordering::Relaxed);
     Ok(())
@@ -49,7 +55,7 @@ fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
         let asked = std::env::var("OFFSPAN_NUM_THREADS").ok().and_then(|text| text.parse().ok());
-        asked.filter(|&count| count > 0).unwrap_or_else(|| {
+        asked.filter(|count| (1..=MOST_THREADS).contains(count)).unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
         })
     })

@@ -95,12 +95,18 @@ def test_nothing_is_copied_in(rows):
         (lambda rows: offspan.make("nothing"), "unknown method `nothing`; expected all, one of pca,"),
         (lambda rows: offspan.make("knn", gamma=1.0), "--gamma has no meaning for knn"),
         (lambda rows: offspan.make("knn", wings=2), "--wings: there is no such option"),
-        (lambda rows: offspan.make("knn", neighbours="many"), "--neighbours: invalid digit"),
+        (lambda rows: offspan.make("knn", neighbours="many"), "expected a whole number of at least 0, got `many`"),
         (lambda rows: offspan.make("kpca-nys", sampling="best"), "--sampling: expected low-energy or high-energy"),
         (lambda rows: offspan.KPCA(components=3, explained_variance=0.9), "cannot be given together"),
         (lambda rows: offspan.KPCA("circle"), "map: expected nystrom, rff"),
         (lambda rows: offspan.KPCA(cosine=False).fit(rows), "--no-cosine needs --gamma"),
         (lambda rows: offspan.KPCA(landmarks=5000).fit(rows), "landmarks: expected from 1 to"),
+        (lambda rows: offspan.make("knm"), r"did you mean knn\?"),
+        (lambda rows: offspan.KPCA(landmark_rows=[1.5, 2.0]), "landmark_rows: expected row numbers"),
+        (lambda rows: offspan.KPCA(landmark_rows=[-1]), "landmark_rows: expected row numbers"),
+        (lambda rows: offspan.KPCA(landmarks=64).fit(rows, calibrate=(rows,)), "calibrate: expected rows"),
+        (lambda rows: offspan.make("vim", head=(rows[:4] * np.nan, np.zeros(4))).fit(rows), "the head's weight: row 0"),
+        (lambda rows: offspan.KPCA(landmarks=64).fit(rows).partial_fit(rows), "fitted to all its rows at once"),
         (lambda rows: offspan.KPCA().fit(rows[0]), "expected an array of two dimensions"),
         (lambda rows: offspan.KPCA().fit(rows[:0]), "expected at least"),
         (lambda rows: offspan.KPCA().fit(np.array([["a"]])), "expected numbers"),
@@ -146,6 +152,8 @@ def test_a_method_that_is_not_fitted_says_so(rows):
     with pytest.raises(offspan.NotFittedError, match="call `fit` first"):
         offspan.KPCA().score(rows)
     assert "not fitted" in repr(offspan.KPCA())
+    assert repr(offspan.KPCA("rff", features=9, frequencies=None)).startswith("offspan.KPCA('rff', features=9")
+    assert "frequencies=…" in repr(offspan.KPCA("rff", frequencies=(np.zeros((4, 64)), np.zeros(4))))
 
 
 def test_moments_add_up_to_the_whole_fit(rows):
@@ -187,6 +195,26 @@ def test_partial_fit_goes_on(rows, strangers):
     assert kpca.calibrate(rows, keep=0.9).predict(rows).mean() == pytest.approx(0.9, abs=0.01)
     kpca.partial_fit(rows[:100])
     assert kpca.detector.info["training"]["rows"] == 1300
+
+
+def test_a_first_part_that_fails_changes_nothing(rows):
+    kpca = offspan.KPCA("rff", features=64)
+    with pytest.raises(offspan.InputError, match="NaN"):
+        kpca.partial_fit(np.where(np.arange(len(rows))[:, None] == 900, np.nan, rows))
+    assert kpca.moments is None and not kpca.is_fitted
+    assert kpca.partial_fit(rows[:, :5]).moments.width == 5
+
+
+def test_few_rows_have_fewer_landmarks_by_default(rows):
+    ranks = [offspan.KPCA().fit(rows[:count]).detector.info["results"]["rank"]["landmarks"] for count in (400, 1200)]
+    assert ranks == [200, 600]
+
+
+def test_every_method_can_be_calibrated_afterwards(rows):
+    knn = offspan.make("knn").fit(rows[:800], hold_out=0)
+    assert knn.threshold is None
+    assert knn.calibrate(rows[800:], keep=0.9).predict(rows[800:]).mean() == pytest.approx(0.9, abs=0.01)
+    assert offspan.load is not None and offspan.Detector.from_bytes(bytearray(knn.detector.to_bytes())) == knn.detector
 
 
 def test_calibration_rows_set_the_threshold(rows):

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ndarray::{Array1, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView2};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -224,7 +224,8 @@ impl Detector {
     ) -> Result<()> {
         check_calibration(rows, self.info.training.width, keep)?;
         let scores = self.score_dataset(rows, observer)?;
-        self.info.threshold = Some(Threshold::new(&scores, keep, CalibrationSource::Given)?);
+        self.info.threshold =
+            Some(set_threshold(&scores, keep, CalibrationSource::Given, observer)?);
         Ok(())
     }
 
@@ -236,7 +237,8 @@ impl Detector {
     ) -> Result<Option<Threshold>> {
         if let Some(given) = options.calibrate {
             let scores = self.score_dataset(given, options.observer)?;
-            return Threshold::new(&scores, options.keep, CalibrationSource::Given).map(Some);
+            let source = CalibrationSource::Given;
+            return set_threshold(&scores, options.keep, source, options.observer).map(Some);
         }
         let rows: Vec<usize> = hold_out.held_out(data.rows()).collect();
         if rows.len() < FEWEST_ROWS {
@@ -258,7 +260,8 @@ impl Detector {
             scores.extend(in_order(blocks)?.into_iter().flatten());
             options.observer.advance(round.len() as u64);
         }
-        Threshold::new(&scores, options.keep, CalibrationSource::HeldOut).map(Some)
+        let source = CalibrationSource::HeldOut;
+        set_threshold(&scores, options.keep, source, options.observer).map(Some)
     }
 
     /// Removes the checkpoints of a fit that is saved.
@@ -342,6 +345,13 @@ impl Detector {
     #[must_use]
     pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
         self.model.kpca().into_iter().map(KpcaModel::eigenvalues).collect()
+    }
+
+    /// Squared distances between rows in the feature space of the kernel; none for methods without
+    /// one, and of the first member for an ensemble.
+    #[must_use]
+    pub fn feature_space_distances(&self, rows: Array2<f64>) -> Option<Array2<f64>> {
+        self.model.kpca().first().map(|kpca| kpca.squared_distances(rows))
     }
 
     /// Numbers that the fit found, by name: a clipping value, a rank, the rows of a bank.
@@ -438,6 +448,25 @@ fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'
         Some(given) => check_calibration(given, data.width(), options.keep),
         None => Ok(()),
     }
+}
+
+/// A threshold from scores; says so where it lets everything pass.
+fn set_threshold(
+    scores: &[f64],
+    keep: f64,
+    source: CalibrationSource,
+    observer: &dyn Observer,
+) -> Result<Threshold> {
+    let threshold = Threshold::new(scores, keep, source)?;
+    if threshold.value == f64::NEG_INFINITY {
+        let lowest = scores.iter().filter(|score| **score == f64::NEG_INFINITY).count();
+        observer.note(&format!(
+            "the threshold lets every row pass: {lowest} of the {} rows that it was set with have no \
+             direction (zeros), more than the share that it may refuse",
+            scores.len()
+        ));
+    }
+    Ok(threshold)
 }
 
 fn check_keep(keep: f64) -> Result<()> {

@@ -149,12 +149,15 @@ pub enum Error {
 
     /// There is no method of this name.
     #[error(
-        "unknown method `{name}`; expected all, one of {}, or a score and a step joined by `+` (knn+react)",
+        "unknown method `{name}`; {}expected all, one of {}, or a score and a step joined by `+` (knn+react)",
+        suggestion.map_or_else(String::new, |known| format!("did you mean {known}? ")),
         CATALOGUE.iter().map(|method| method.name).collect::<Vec<_>>().join(", ")
     )]
     UnknownMethod {
         /// The name.
         name: String,
+        /// A method with a similar name.
+        suggestion: Option<&'static str>,
     },
 
     /// An option that a method does not take.

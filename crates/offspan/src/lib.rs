@@ -87,8 +87,8 @@ pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
 pub use logits::energy;
 pub use methods::{
     BankSize, CATALOGUE, DkgpKpcaParams, DrawName, Found, FuseName, KernelName, LogitScore,
-    MethodInfo, MethodOptions, MethodSpec, Pair, Parameter, RankRuleName, ResidualName,
-    SamplingName, TrainedScore,
+    MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair, Parameter, Preset, RankRuleName,
+    ResidualName, SamplingName, Setting, TrainedScore,
 };
 pub use moments::Moments;
 pub use observer::{Observer, Silent};

@@ -88,6 +88,8 @@ def extract(
     request = Request.of(network, layer, layers, pool, maps, head, logits)
     plan: Plan | None = None
     with ExitStack() as stack:
+        if out is not None and os.path.splitext(out)[1] != ".safetensors":
+            raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
         sink = stack.enter_context(TensorFileWriter(out)) if out is not None else _Memory()
         stack.enter_context(evaluating(model, device))
         # Not inference_mode: what a network caches in there is of no use to its training.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use offspan::CATALOGUE;
+use offspan::{CATALOGUE, PRESETS};
 
 use crate::Outcome;
 use crate::args::MethodsArgs;
@@ -27,6 +27,11 @@ pub(crate) fn run(args: &MethodsArgs) -> Outcome {
         let _ = writeln!(text, "  checked  {}\n", method.parity);
     }
     text += "Every kernel PCA method also takes --precision f32|f64 and --weights full|f16|bf16.\n";
+    text += "\n--preset NETWORK takes the settings of the paper's authors:\n";
+    for preset in PRESETS {
+        let methods: Vec<&str> = preset.settings.iter().map(|setting| setting.method).collect();
+        let _ = writeln!(text, "  {:<25} {}: {}", preset.name, preset.network, methods.join(", "));
+    }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -255,6 +255,16 @@ impl Head {
 
     /// `what` names the bias in messages.
     fn named(what: String, weight: Array2<f64>, bias: Array1<f64>) -> Result<Self> {
+        if let Some(((row, column), &value)) =
+            weight.indexed_iter().find(|(_, value)| !value.is_finite())
+        {
+            let what = "the head's weight".to_owned();
+            return Err(Error::NotFinite { what, row, column, value, hint: "" });
+        }
+        if let Some((row, &value)) = bias.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+            let what = "the head's bias".to_owned();
+            return Err(Error::NotFinite { what, row, column: 0, value, hint: "" });
+        }
         if weight.nrows() == bias.len() {
             return Ok(Head { weight, bias, block: None });
         }

@@ -106,7 +106,7 @@ delegating_source!(&S);
 delegating_source!(Box<S>);
 
 macro_rules! array_source {
-    ($type:ident) => {
+    ($type:ident, $to_single:expr, $to_double:expr) => {
         impl FeatureSource for ArrayView2<'_, $type> {
             fn rows(&self) -> usize {
                 self.nrows()
@@ -120,49 +120,44 @@ macro_rules! array_source {
                 "array"
             }
 
-            fn read_f32(&self, start: usize, mut out: ArrayViewMut2<'_, f32>) {
-                let rows = self.slice(s![start..start + out.nrows(), ..]);
-                out.zip_mut_with(&rows, |o, &x| *o = x as f32);
+            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+                $to_single(self.slice(s![start..start + out.nrows(), ..]), out);
             }
 
-            fn read_f64(&self, start: usize, mut out: ArrayViewMut2<'_, f64>) {
-                let rows = self.slice(s![start..start + out.nrows(), ..]);
-                out.zip_mut_with(&rows, |o, &x| *o = f64::from(x));
+            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+                $to_double(self.slice(s![start..start + out.nrows(), ..]), out);
             }
         }
     };
 }
 
-array_source!(f32);
-array_source!(f64);
+array_source!(f32, |rows, out| convert(rows, out, |x| x), |rows, out| convert(
+    rows,
+    out,
+    f64::from
+));
+array_source!(f64, |rows, out| convert(rows, out, |x| x as f32), |rows, out| convert(
+    rows,
+    out,
+    |x| x
+));
+array_source!(f16, halves, |rows, out| convert(rows, out, f64::from));
 
-impl FeatureSource for ArrayView2<'_, f16> {
-    fn rows(&self) -> usize {
-        self.nrows()
-    }
+fn convert<A: Copy, B>(
+    rows: ArrayView2<'_, A>,
+    mut out: ArrayViewMut2<'_, B>,
+    number: impl Fn(A) -> B,
+) {
+    out.zip_mut_with(&rows, |to, &x| *to = number(x));
+}
 
-    fn width(&self) -> usize {
-        self.ncols()
-    }
-
-    fn name(&self) -> &str {
-        "array"
-    }
-
-    fn read_f32(&self, start: usize, mut out: ArrayViewMut2<'_, f32>) {
-        let rows = self.slice(s![start..start + out.nrows(), ..]);
-        for (mut to, from) in out.outer_iter_mut().zip(rows.outer_iter()) {
-            match (to.as_slice_mut(), from.as_slice()) {
-                // Whole rows at once use the processor's own conversion.
-                (Some(to), Some(from)) => from.convert_to_f32_slice(to),
-                _ => to.zip_mut_with(&from, |to, x| *to = x.to_f32()),
-            }
+/// Whole rows at once, for which processors have instructions.
+fn halves(rows: ArrayView2<'_, f16>, mut out: ArrayViewMut2<'_, f32>) {
+    for (mut to, from) in out.outer_iter_mut().zip(rows.outer_iter()) {
+        match (to.as_slice_mut(), from.as_slice()) {
+            (Some(to), Some(from)) => from.convert_to_f32_slice(to),
+            _ => to.zip_mut_with(&from, |to, x| *to = x.to_f32()),
         }
-    }
-
-    fn read_f64(&self, start: usize, mut out: ArrayViewMut2<'_, f64>) {
-        let rows = self.slice(s![start..start + out.nrows(), ..]);
-        out.zip_mut_with(&rows, |to, x| *to = x.to_f64());
     }
 }
 
@@ -235,14 +230,14 @@ pub(crate) fn read_finite<T: Real>(
     Ok(())
 }
 
-/// All rows of a source that fits into memory.
+/// Copies some rows of a source.
 ///
 /// # Errors
 /// If a value is not finite.
-pub fn read_rows<T: Real>(source: &dyn FeatureSource) -> Result<Array2<T>> {
-    let mut rows = Array2::from_elem((source.rows(), source.width()), T::default());
-    read_finite(source, 0, rows.view_mut())?;
-    Ok(rows)
+pub fn read_rows<T: Real>(source: &dyn FeatureSource, rows: Range<usize>) -> Result<Array2<T>> {
+    let mut copy = Array2::from_elem((rows.len(), source.width()), T::default());
+    read_finite(source, rows.start, copy.view_mut())?;
+    Ok(copy)
 }
 
 /// Calls `visit` with every row in order, as `f64`, after checking that it is finite.

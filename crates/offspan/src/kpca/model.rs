@@ -1,11 +1,11 @@
 //! A fitted kernel PCA scorer, in either precision.
 
-use ndarray::{Array1, s};
+use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 
 use crate::io::{Dataset, Head, TensorFile, TensorWriter, read_finite};
 use crate::logits::{LogitSource, Need};
-use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch};
+use crate::map::{Fourier, KernelVector, RankReport, RawMap, TensorSketch, kernel_matrix};
 use crate::preprocess::Preprocess;
 use crate::{Error, Kernel, Precision, Real, Result, WeightType};
 
@@ -101,6 +101,20 @@ impl KpcaModel {
 
     pub(crate) fn eigenvalues(&self) -> &Array1<f64> {
         &self.eigenvalues
+    }
+
+    /// Squared distances between rows in the feature space of the kernel. A row without direction has
+    /// none from any other.
+    pub(crate) fn squared_distances(&self, mut rows: Array2<f64>) -> Array2<f64> {
+        let preprocess = Preprocess { clip: self.summary.clip, cosine: self.params.cosine };
+        preprocess.apply(rows.view_mut());
+        let kernel = self.params.kernel;
+        let gram = kernel_matrix(&KernelVector::new(kernel, rows)) + kernel.offset();
+        Array2::from_shape_fn(gram.dim(), |(i, j)| {
+            // Both halves alike to the bit.
+            let between = f64::midpoint(gram[[i, j]], gram[[j, i]]);
+            if i == j { 0.0 } else { (gram[[i, i]] + gram[[j, j]] - 2.0 * between).max(0.0) }
+        })
     }
 
     /// Fails unless everything that scoring needs is there.

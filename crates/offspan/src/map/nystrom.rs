@@ -150,6 +150,35 @@ pub(crate) fn kernel_matrix(vector: &KernelVector<f64>) -> Array2<f64> {
     matrix
 }
 
+/// Rounding may move a landmark by this share of its length: twice what bf16 does to ordinary numbers.
+const LARGEST_MOVE: f64 = 1.0 / 128.0;
+
+/// Fails where landmarks are too large or too small for the type that they are kept in.
+fn check_rounding<T: Real>(
+    exact: &KernelVector<T>,
+    rounded: &KernelVector<T>,
+    weights: WeightType,
+) -> Result<()> {
+    let squares = |row: ndarray::ArrayView1<'_, T>| -> f64 {
+        row.iter().map(|x| x.to_double().powi(2)).sum()
+    };
+    let (before, after) = (exact.parts().0, rounded.parts().0);
+    for (before, after) in before.outer_iter().zip(after.outer_iter()) {
+        let moved: f64 =
+            before.iter().zip(after).map(|(a, b)| (a.to_double() - b.to_double()).powi(2)).sum();
+        let within = moved <= LARGEST_MOVE.powi(2) * squares(before);
+        if !within {
+            return Err(Error::parameter(
+                "weights",
+                "a type in which the landmarks fit (bf16 has a larger range than f16, full has them \
+                 as they are)",
+                weights,
+            ));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn build<T: Real>(
     kernel: Kernel,
     landmarks: Array2<T>,
@@ -163,7 +192,11 @@ pub(super) fn build<T: Real>(
     if landmarks.is_empty() {
         return Err(Error::TooFewRows { what: "the landmarks".to_owned(), expected: 1, got: 0 });
     }
-    let vector = KernelVector::new(kernel, landmarks).stored_as(weights);
+    let exact = KernelVector::new(kernel, landmarks);
+    let vector = exact.clone().stored_as(weights);
+    if !weights.is_full() {
+        check_rounding(&exact, &vector, weights)?;
+    }
     if !vector.anchors.is_finite() {
         let what = "squared norms of the landmarks".to_owned();
         return Err(Error::TooLarge { what, precision: T::PRECISION });

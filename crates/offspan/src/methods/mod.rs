@@ -18,6 +18,7 @@ mod model;
 mod named;
 mod nnguide;
 mod options;
+mod preset;
 mod rank_feat;
 mod rectified;
 mod reg_pca;
@@ -37,5 +38,6 @@ pub(crate) use model::{Model, ModelSummary, Stored};
 pub use options::{
     DrawName, FuseName, KernelName, MethodOptions, Pair, RankRuleName, ResidualName, SamplingName,
 };
+pub use preset::{PRESETS, Preset, Setting};
 pub use spec::MethodSpec;
 pub use trained::TrainedScore;

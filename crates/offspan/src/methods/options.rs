@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use super::assemble::assemble;
 use super::catalogue::{CATALOGUE, MethodInfo};
+use super::preset::Preset;
 use super::spec::MethodSpec;
 use crate::kpca::{Clip, FourierParts, WeightType};
 use crate::rectify::VraBounds;
@@ -119,6 +120,11 @@ impl FromStr for Pair {
 #[derive(Debug, Clone, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Method parameters"))]
 pub struct MethodOptions {
+    /// Settings of the paper's authors for a network, such as imagenet-resnet50, for pca, kpca-nys and
+    /// kpca-rff; what is given beside wins
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NETWORK"))]
+    pub preset: Option<Preset>,
+
     /// Kernel [default: gaussian; pca: linear; kpca-sketch: polynomial]
     #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub kernel: Option<KernelName>,
@@ -313,6 +319,7 @@ pub struct MethodOptions {
 macro_rules! optional_parameters {
     ($each:ident) => {
         $each!(
+            "--preset" preset,
             "--kernel" kernel,
             "--gamma" gamma,
             "--degree" degree,
@@ -366,7 +373,7 @@ impl MethodOptions {
         let mut specs = self.methods(&[name])?;
         match specs.pop() {
             Some((_, spec)) if specs.is_empty() => Ok(spec),
-            _ => Err(Error::UnknownMethod { name: name.to_owned() }),
+            _ => Err(Error::parameter("method", "a single one", name)),
         }
     }
 
@@ -390,6 +397,7 @@ impl MethodOptions {
             // Two have one kernel only, and take its name but no other.
             ("pca", "--kernel") => self.kernel == Some(KernelName::Linear),
             ("kpca-sketch", "--kernel") => self.kernel == Some(KernelName::Polynomial),
+            (name, "--preset") => self.preset.is_some_and(|preset| preset.knows(name)),
             _ => flags.contains(&flag),
         };
         let mut unused = self.clone();
@@ -412,6 +420,9 @@ impl MethodOptions {
             let method = (name, flags);
             let mut relevant = self.clone();
             relevant.each_given(|flag, given| *given &= takes(&method, flag));
+            if let Some(preset) = relevant.preset {
+                preset.fill(&method.0, &mut relevant);
+            }
             let spec = assemble(&method.0, &relevant)?.check()?;
             Ok((method.0, spec))
         };
@@ -486,8 +497,32 @@ impl MethodOptions {
     }
 }
 
+/// The method whose name takes the fewest changes of letters to get to, if they are few.
+fn similar(name: &str) -> Option<&'static str> {
+    let name: Vec<char> = name.to_lowercase().replace('_', "-").chars().collect();
+    let changes = |known: &str| {
+        let known: Vec<char> = known.chars().collect();
+        let mut row: Vec<usize> = (0..=known.len()).collect();
+        for (i, a) in name.iter().enumerate() {
+            let mut corner = std::mem::replace(&mut row[0], i + 1);
+            for (j, b) in known.iter().enumerate() {
+                let least = (corner + usize::from(a != b)).min(row[j] + 1).min(row[j + 1] + 1);
+                corner = std::mem::replace(&mut row[j + 1], least);
+            }
+        }
+        row[known.len()]
+    };
+    let nearest = CATALOGUE.iter().map(|method| method.name).min_by_key(|known| changes(known))?;
+    (changes(nearest) <= 2.min(name.len() / 2)).then_some(nearest)
+}
+
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
+    text.parse().map_err(|error: T::Err| match std::any::type_name::<T>() {
+        "f64" => format!("expected a number, got `{text}`"),
+        "u32" | "u64" | "usize" => format!("expected a whole number of at least 0, got `{text}`"),
+        "bool" => format!("expected true or false, got `{text}`"),
+        _ => error.to_string(),
+    })
 }
 
 fn entry(name: &str) -> Option<&'static MethodInfo> {
@@ -514,7 +549,7 @@ fn flags(name: &str) -> Result<Vec<&'static str>> {
             flags.push("--raw-fit");
             Ok(flags)
         }
-        _ => Err(Error::UnknownMethod { name: name.to_owned() }),
+        _ => Err(Error::UnknownMethod { name: name.to_owned(), suggestion: similar(name) }),
     }
 }
 
@@ -559,12 +594,15 @@ mod tests {
             options(given).and_then(|options| options.method(method)).unwrap_err().to_string()
         };
         assert_eq!(error(&[("wings", "2")], "knn"), "--wings: there is no such option");
-        assert_eq!(error(&[("gamma", "x")], "pca"), "--gamma: invalid float literal");
+        assert_eq!(error(&[("gamma", "x")], "pca"), "--gamma: expected a number, got `x`");
         assert!(error(&[("gamma", "1")], "knn").starts_with("--gamma has no meaning for knn"));
         assert!(
             error(&[], "nothing").starts_with("unknown method `nothing`; expected all, one of")
         );
-        assert!(error(&[], "all").starts_with("unknown method `all`"));
+        assert_eq!(error(&[], "all"), "method: expected a single one, got all");
+        for typo in ["kpca_nys", "KPCA-NYS", "kpca-nyss", "kcpa-nys"] {
+            assert!(error(&[], typo).contains("; did you mean kpca-nys?"), "{typo}");
+        }
         let both = [("components", "3"), ("explained-variance", "0.9")];
         assert!(error(&both, "pca").ends_with("given together with --explained-variance"));
         let expected = "--sampling: expected low-energy or high-energy or uniform, got `best`";

@@ -48,6 +48,47 @@ pub fn detection_error(ind: &[f64], ood: &[f64]) -> Result<f64, MetricError> {
     Ok(Levels::merge(ind, ood)?.detection_error())
 }
 
+/// The ROC curve: (FPR, TPR) of every threshold that decides differently, from (0, 0) to (1, 1).
+///
+/// The area under the straight lines between the points is [`auroc`].
+///
+/// # Errors
+/// A set is empty or has a `NaN`.
+pub fn roc_curve(ind: &[f64], ood: &[f64]) -> Result<Vec<(f64, f64)>, MetricError> {
+    let levels = Levels::merge(ind, ood)?;
+    let mut points: Vec<(f64, f64)> = levels
+        .steps()
+        .map(|step| {
+            let (hits, misses) = (levels.n_ind - step.ind_below, levels.n_ood - step.ood_below);
+            (share(misses, levels.n_ood), share(hits, levels.n_ind))
+        })
+        .collect();
+    points.push((0.0, 0.0));
+    points.reverse();
+    Ok(points)
+}
+
+/// The precision-recall curve with `InD` as the positive class: (recall, precision) of every
+/// threshold that decides differently, by rising recall.
+///
+/// The area under its steps is [`aupr_in`]; with the sets in each other's place and scores negated
+/// it is [`aupr_out`].
+///
+/// # Errors
+/// A set is empty or has a `NaN`.
+pub fn pr_curve(ind: &[f64], ood: &[f64]) -> Result<Vec<(f64, f64)>, MetricError> {
+    let levels = Levels::merge(ind, ood)?;
+    let mut points: Vec<(f64, f64)> = levels
+        .steps()
+        .map(|step| {
+            let (hits, misses) = (levels.n_ind - step.ind_below, levels.n_ood - step.ood_below);
+            (share(hits, levels.n_ind), precision(hits, misses))
+        })
+        .collect();
+    points.reverse();
+    Ok(points)
+}
+
 impl Levels {
     pub(super) fn auroc(&self) -> f64 {
         // Twice the count of ordered pairs is an integer: summed exactly, rounded once at the end.
@@ -189,6 +230,27 @@ mod tests {
             prop_oneof![9 => (-6i8..6).prop_map(f64::from), 1 => Just(-INF)],
             1..40,
         )
+    }
+
+    #[test]
+    fn curves_have_the_areas_of_the_metrics() {
+        let ind = [0.9, 0.8, 0.7, 0.4, 0.4, 0.1];
+        let ood = [0.5, 0.4, 0.2, f64::NEG_INFINITY];
+        let roc = roc_curve(&ind, &ood).unwrap();
+        assert_eq!((roc[0], roc[roc.len() - 1]), ((0.0, 0.0), (1.0, 1.0)));
+        let area: f64 = roc
+            .windows(2)
+            .map(|two| (two[1].0 - two[0].0) * f64::midpoint(two[0].1, two[1].1))
+            .sum();
+        assert!((area - auroc(&ind, &ood).unwrap()).abs() < 1e-12);
+        let pr = pr_curve(&ind, &ood).unwrap();
+        let mut before = 0.0;
+        let mut area = 0.0;
+        for (recall, precision) in pr {
+            area += (recall - before) * precision;
+            before = recall;
+        }
+        assert!((area - aupr_in(&ind, &ood).unwrap()).abs() < 1e-12);
     }
 
     proptest! {

@@ -58,7 +58,7 @@ mod normal;
 mod rule;
 
 pub use compare::{Comparison, delong_compare};
-pub use curve::{aupr_in, aupr_out, auroc, detection_error};
+pub use curve::{aupr_in, aupr_out, auroc, detection_error, pr_curve, roc_curve};
 pub use error::MetricError;
 pub use evaluation::{Average, EvalOptions, Evaluation, average, evaluate};
 pub use fpr::{fpr_at_tpr, threshold_at_tpr};
