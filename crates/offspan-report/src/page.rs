@@ -1,0 +1,331 @@
+//! A report as one HTML page that needs nothing else: no scripts, no fonts, no network.
+
+use std::fmt::Write;
+
+use crate::plot::page_css;
+
+/// A page.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Its title.
+    pub title: String,
+    /// What it says, in a sentence or two, before everything else.
+    pub lead: Vec<String>,
+    /// Its parts.
+    pub sections: Vec<Section>,
+    /// What made it, for the last line.
+    pub made_by: String,
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Section {
+    /// Its title.
+    pub title: String,
+    /// What is in it, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// A paragraph that stands out.
+    Note(String),
+    /// Names with what they stand for.
+    Facts(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+    /// Plots side by side, as SVG for pages ([`crate::plot::Theme::Page`]), each with a caption.
+    Figures(Vec<(String, String)>),
+    /// Pictures with captions, as data URIs.
+    Pictures(Vec<Picture>),
+}
+
+/// A picture with what is written below it.
+#[derive(Debug, Clone)]
+pub struct Picture {
+    /// `data:image/…;base64,…`
+    pub data_uri: String,
+    /// What is written below.
+    pub caption: String,
+}
+
+/// A table. Numbers are text by now: who makes the table knows their digits.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Cells, row by row.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A cell of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// Whether it is the best of its column.
+    pub best: bool,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell { text: text.into(), best: false }
+    }
+}
+
+impl Table {
+    /// The table in Markdown, best cells in bold.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let escaped = |text: &str| text.replace('|', "\\|");
+        let mut text = line(self.header.iter().map(|name| escaped(name)).collect());
+        text += &line(self.header.iter().map(|_| "---".to_owned()).collect());
+        for row in &self.rows {
+            let cell = |cell: &Cell| {
+                let text = escaped(&cell.text);
+                if cell.best { format!("**{text}**") } else { text }
+            };
+            text += &line(row.iter().map(cell).collect());
+        }
+        text
+    }
+
+    /// The table as comma-separated values.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let quoted = |text: &str| {
+            if text.contains([',', '"', '\n']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
+        };
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let mut text = line(self.header.iter().map(|name| quoted(name)).collect());
+        for row in &self.rows {
+            text += &line(row.iter().map(|cell| quoted(&cell.text)).collect());
+        }
+        text
+    }
+}
+
+impl Page {
+    /// The page as HTML.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let mut html = String::with_capacity(1 << 16);
+        // Writing to a String cannot fail.
+        let _ = write!(
+            html,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'; img-src data:\">\n\
+             <title>{}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
+            escaped(&self.title),
+            page_css(),
+            escaped(&self.title),
+        );
+        for sentence in &self.lead {
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(sentence));
+        }
+        html += "</header>\n";
+        if self.sections.len() > 2 {
+            html += "<nav>";
+            for (index, section) in self.sections.iter().enumerate() {
+                let _ = write!(html, "<a href=\"#s{index}\">{}</a> ", escaped(&section.title));
+            }
+            html += "</nav>\n";
+        }
+        html += "<main>\n";
+        for (index, section) in self.sections.iter().enumerate() {
+            let _ =
+                writeln!(html, "<section id=\"s{index}\">\n<h2>{}</h2>", escaped(&section.title));
+            section.blocks.iter().for_each(|block| block.write(&mut html));
+            html += "</section>\n";
+        }
+        let _ = write!(
+            html,
+            "</main>\n<footer>{}</footer>\n</body>\n</html>\n",
+            escaped(&self.made_by)
+        );
+        html
+    }
+}
+
+impl Block {
+    fn write(&self, html: &mut String) {
+        let _ = match self {
+            Block::Text(text) => writeln!(html, "<p>{}</p>", escaped(text)),
+            Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escaped(text)),
+            Block::Facts(facts) => {
+                *html += "<dl>\n";
+                for (name, fact) in facts {
+                    let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(fact));
+                }
+                writeln!(html, "</dl>")
+            }
+            Block::Table(table) => table.write(html),
+            Block::Figures(figures) => {
+                *html += "<div class=\"figures\">\n";
+                for (svg, caption) in figures {
+                    let _ = write!(html, "<figure>\n{svg}\n");
+                    if !caption.is_empty() {
+                        let _ = writeln!(html, "<figcaption>{}</figcaption>", escaped(caption));
+                    }
+                    *html += "</figure>\n";
+                }
+                writeln!(html, "</div>")
+            }
+            Block::Pictures(pictures) => {
+                *html += "<div class=\"pictures\">\n";
+                for Picture { data_uri, caption } in pictures {
+                    let _ = writeln!(
+                        html,
+                        "<figure><img src=\"{}\" alt=\"{}\"><figcaption>{}</figcaption></figure>",
+                        escaped(data_uri),
+                        escaped(caption),
+                        escaped(caption)
+                    );
+                }
+                writeln!(html, "</div>")
+            }
+        };
+    }
+}
+
+impl Table {
+    fn write(&self, html: &mut String) -> std::fmt::Result {
+        *html += "<div class=\"table\"><table>\n";
+        if !self.caption.is_empty() {
+            writeln!(html, "<caption>{}</caption>", escaped(&self.caption))?;
+        }
+        *html += "<thead><tr>";
+        for name in &self.header {
+            write!(html, "<th scope=\"col\">{}</th>", escaped(name))?;
+        }
+        *html += "</tr></thead>\n<tbody>\n";
+        for row in &self.rows {
+            *html += "<tr>";
+            for (column, cell) in row.iter().enumerate() {
+                let text = escaped(&cell.text);
+                let text = if cell.best { format!("<strong>{text}</strong>") } else { text };
+                match column {
+                    0 => write!(html, "<th scope=\"row\">{text}</th>")?,
+                    _ => write!(html, "<td>{text}</td>")?,
+                }
+            }
+            *html += "</tr>\n";
+        }
+        writeln!(html, "</tbody></table></div>")
+    }
+}
+
+/// Text that is safe between tags and in attributes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const STYLE: &str = "\
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:76rem;padding:1.5rem;background:var(--paper);color:var(--ink);\
+font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
+h1{font-size:1.7rem;line-height:1.2;margin:0 0 .6rem}
+h2{font-size:1.25rem;margin:2.4rem 0 .6rem;padding-top:.8rem;border-top:1px solid var(--grid)}
+p{max-width:46rem;margin:.5rem 0}
+.lead{font-size:1.1rem}
+.note{border-left:4px solid var(--c0);padding:.4rem .8rem;background:var(--shade)}
+nav{margin:1rem 0;line-height:2}
+nav a{color:var(--ink);margin-right:1rem}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:.8rem 0}
+dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
+.table{overflow-x:auto;margin:1rem 0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--muted);padding-bottom:.3rem}
+th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}
+th[scope=row],thead th:first-child{text-align:left;font-weight:inherit}
+thead th{border-bottom:2px solid var(--grid);font-weight:600}
+tbody tr+tr{border-top:1px solid var(--grid)}
+.figures{display:flex;flex-wrap:wrap;gap:1rem}
+figure{margin:0;flex:1 1 30rem;max-width:40rem}
+figure svg{width:100%;height:auto}
+figcaption{color:var(--muted);font-size:.92rem;max-width:40rem}
+.pictures{display:flex;flex-wrap:wrap;gap:.6rem}
+.pictures figure{flex:0 0 auto;max-width:8rem}
+.pictures img{width:6rem;height:6rem;object-fit:contain;image-rendering:pixelated;border:1px solid var(--grid)}
+footer{margin-top:3rem;color:var(--muted);font-size:.9rem}
+@media print{nav{display:none}body{max-width:none}}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        let table = Table {
+            caption: "a < b".to_owned(),
+            header: vec!["method".to_owned(), "FPR95".to_owned()],
+            rows: vec![
+                vec!["knn | react".into(), Cell { text: "4.65".to_owned(), best: true }],
+                vec!["\"pca\", plain".into(), "5.86".into()],
+            ],
+        };
+        Page {
+            title: "Report <script>alert(1)</script>".to_owned(),
+            lead: vec!["It & them".to_owned()],
+            sections: vec![Section {
+                title: "One".to_owned(),
+                blocks: vec![
+                    Block::Text("<b>".to_owned()),
+                    Block::Facts(vec![("rows".to_owned(), "5".to_owned())]),
+                    Block::Table(table),
+                ],
+            }],
+            made_by: "offspan".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_users_name_cannot_become_markup() {
+        let html = page().html();
+        assert!(!html.contains("<script>") && !html.contains("<b>"));
+        assert!(html.contains("&lt;script&gt;alert(1)"));
+        assert!(html.contains("<strong>4.65</strong>"));
+    }
+
+    #[test]
+    fn the_page_asks_for_nothing_from_elsewhere() {
+        let html = page().html();
+        for word in ["http://", "https://", "src=\"/", "@import", "url("] {
+            assert!(!html.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn tables_are_also_markdown_and_csv() {
+        let page = page();
+        let Block::Table(table) = &page.sections[0].blocks[2] else { panic!("the table") };
+        assert_eq!(
+            table.markdown(),
+            "| method | FPR95 |\n| --- | --- |\n| knn \\| react | **4.65** |\n| \"pca\", plain | 5.86 |\n"
+        );
+        assert_eq!(table.csv(), "method,FPR95\nknn | react,4.65\n\"\"\"pca\"\", plain\",5.86\n");
+    }
+}
