@@ -59,7 +59,7 @@ class KPCA(Method):
     >>> import numpy as np, offspan
     >>> rows = np.random.default_rng(0).normal(size=(1000, 8)) + 2
     >>> kpca = offspan.KPCA("rff", features=256, explained_variance=0.9).fit(rows)
-    >>> kpca.predict(rows).mean() > 0.9
+    >>> bool(kpca.predict(rows).mean() > 0.8)
     True
 
     """
