@@ -71,8 +71,11 @@ def test_places_that_cannot_be_written_are_told_before_the_work(network, tmp_pat
         raise AssertionError("the loader was asked")
         yield
 
+    (tmp_path / "folder.safetensors").mkdir()
     with pytest.raises(IsADirectoryError):
-        extract(network, loader(), out=tmp_path)
+        extract(network, loader(), out=tmp_path / "folder.safetensors")
+    with pytest.raises(offspan.InputError, match=r"expected a file name that ends in \.safetensors"):
+        extract(network, loader(), out=tmp_path / "train.npy")
     with pytest.raises(FileNotFoundError, match="its folder does not exist"):
         extract(network, loader(), out=tmp_path / "nowhere" / "train.safetensors")
 
