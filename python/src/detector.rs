@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1};
+use offspan::Silent;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::Given;
-use crate::gate::{SILENT, quick, work};
+use crate::gate::{quick, work};
 
 /// Arrays of at most this many values are scored without a look for signals.
 const SHORT: usize = 1 << 22;
@@ -61,7 +62,7 @@ impl Detector {
         let given = Given::new("the rows to score", features, logits, None, extras)?;
         let (data, _) = given.open(py)?;
         let scores = if given.size() <= SHORT {
-            quick(py, || self.inner.score_dataset(&data, &SILENT))
+            quick(py, || self.inner.score_dataset(&data, &Silent))
         } else {
             work(py, None, |observer| self.inner.score_dataset(&data, observer))
         }?;

@@ -3,7 +3,7 @@
 use ndarray::{Array2, Axis};
 use numpy::IntoPyArray;
 use offspan::io::{FeatureSource, read_rows};
-use offspan::map::{Draw, EigenFloor, FloorRule, Fourier};
+use offspan::map::{EigenFloor, FloorRule, Fourier};
 use offspan::{DrawName, Error, Kernel, KernelName, Precision, Real};
 use pyo3::prelude::*;
 
@@ -72,11 +72,7 @@ impl FeatureMap {
     ) -> PyResult<Self> {
         let inner = work(py, None, |_| {
             let kernel = self::kernel(kernel, gamma, 2, 1.0)?;
-            let draw = match parsed("draw", draw)? {
-                DrawName::Iid => Draw::Iid,
-                DrawName::Orthogonal => Draw::Orthogonal,
-                DrawName::Structured => Draw::Structured,
-            };
+            let draw = parsed::<DrawName>("draw", draw)?.into();
             Ok(match self::precision(precision)? {
                 Precision::F32 => Any::F32(offspan::map::FeatureMap::fourier(Fourier::seeded(
                     kernel, draw, width, features, seed,

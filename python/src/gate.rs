@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use offspan::{Observer, Silent};
+use offspan::Observer;
 use pyo3::exceptions::{PyRuntimeError, PyUserWarning};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -297,6 +297,3 @@ impl Observer for Watch<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 }
-
-/// Nobody watches a short job.
-pub(crate) const SILENT: Silent = Silent;

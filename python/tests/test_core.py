@@ -210,11 +210,13 @@ def test_few_rows_have_fewer_landmarks_by_default(rows):
     assert ranks == [200, 600]
 
 
-def test_every_method_can_be_calibrated_afterwards(rows):
+def test_every_method_can_be_calibrated_afterwards(rows, tmp_path):
     knn = offspan.make("knn").fit(rows[:800], hold_out=0)
     assert knn.threshold is None
     assert knn.calibrate(rows[800:], keep=0.9).predict(rows[800:]).mean() == pytest.approx(0.9, abs=0.01)
-    assert offspan.load is not None and offspan.Detector.from_bytes(bytearray(knn.detector.to_bytes())) == knn.detector
+    knn.save(tmp_path / "knn.offspan")
+    assert offspan.load(tmp_path / "knn.offspan").threshold == knn.threshold
+    assert offspan.Detector.from_bytes(bytearray(knn.detector.to_bytes())) == knn.detector
 
 
 def test_calibration_rows_set_the_threshold(rows):

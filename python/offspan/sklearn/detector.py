@@ -22,8 +22,6 @@ HELD_OUT_SHARE, HELD_OUT_ROWS, FEWEST_ROWS = 0.05, 30, 100
 # A detector takes no threshold from fewer rows.
 FEWEST_FOR_A_THRESHOLD = 20
 
-MOST_LANDMARKS = 1024
-
 # The score of a row without direction: the lowest that scikit-learn's metrics accept.
 LOWEST_SCORE = np.finfo(np.float64).min
 
@@ -151,7 +149,7 @@ class KPCADetector(OutlierMixin, BaseEstimator):
         if self.cosine:
             rows, known = _with_direction(rows, known)
         hold_out = _share_to_hold_out(len(rows)) if share is None else 0.0
-        method = offspan.KPCA(self.map, **self._options(len(rows)))
+        method = offspan.KPCA(self.map, **self._options())
         detector = method.fit(rows, known, hold_out=hold_out, keep=1 - AUTO_CONTAMINATION).detector
         if detector.threshold is not None:
             self.detector_, self.offset_ = detector, detector.threshold
@@ -181,23 +179,16 @@ class KPCADetector(OutlierMixin, BaseEstimator):
         """1 for in-distribution rows, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    def _options(self, rows: int) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         """The parameters of ``offspan.KPCA``; those that are ``None`` are left to it."""
-        is_nystrom = self.map == "nystrom"
-        residual = self.residual
-        if residual is None and is_nystrom and self.sampling == "uniform":
-            residual = "complete"
-        landmarks = self.landmarks
-        if landmarks is None and is_nystrom:
-            landmarks = min(MOST_LANDMARKS, rows // 2)
         options = {
             "kernel": self.kernel,
             "gamma": self.gamma,
             "cosine": self.cosine,
-            "landmarks": landmarks,
+            "landmarks": self.landmarks,
             "features": self.features,
-            "sampling": self.sampling if is_nystrom else None,
-            "residual": residual,
+            "sampling": self.sampling if self.map == "nystrom" else None,
+            "residual": self.residual,
             "explained_variance": self.explained_variance,
             "components": self.components,
             "react": self.react,

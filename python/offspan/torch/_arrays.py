@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from offspan import InputError
+from offspan._arrays import as_array
 
 #: An array of any shape and type.
 Array = npt.NDArray[Any]
@@ -19,12 +18,7 @@ DTYPES = ("float32", "float16")
 
 def to_numpy(value: Any) -> Array:
     """A tensor as an array of the same type; bfloat16, which NumPy lacks, becomes float32."""
-    if not isinstance(value, Tensor):
-        return np.asarray(value)
-    value = value.detach()
-    if value.dtype == torch.bfloat16:
-        value = value.float()
-    return value.cpu().numpy()
+    return as_array(value, "a tensor")
 
 
 def check_dtype(dtype: str) -> np.dtype[Any]:

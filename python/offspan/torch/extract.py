@@ -84,12 +84,12 @@ def extract(
     Extracted(features [7, 4], logits [7, 3], head)
     """
     kept = check_dtype(dtype)
+    if out is not None and os.path.splitext(out)[1] != ".safetensors":
+        raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
     network = unwrap(model)
     request = Request.of(network, layer, layers, pool, maps, head, logits)
     plan: Plan | None = None
     with ExitStack() as stack:
-        if out is not None and os.path.splitext(out)[1] != ".safetensors":
-            raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
         sink = stack.enter_context(TensorFileWriter(out)) if out is not None else _Memory()
         stack.enter_context(evaluating(model, device))
         # Not inference_mode: what a network caches in there is of no use to its training.

@@ -1,11 +1,10 @@
 //! From a name and options to a method with all its parameters.
 
 use super::bank::BankSize;
+use super::choices::{FuseName, KernelName, RankRuleName, ResidualName, SamplingName};
 use super::learned::DkgpKpcaParams;
 use super::logit::LogitScore;
-use super::options::{
-    DrawName, FuseName, KernelName, MethodOptions, RankRuleName, ResidualName, SamplingName,
-};
+use super::options::MethodOptions;
 use super::spec::MethodSpec;
 use crate::kpca::{Clip, EnsembleParams, ExactForm, Fusion, KpcaParams, MapParams, Residual};
 use crate::landmarks::Sampling;
@@ -191,9 +190,7 @@ fn rff(options: &MethodOptions) -> Result<KpcaParams> {
             .as_ref()
             .map_or(options.features.unwrap_or(2048), |parts| parts.phases.len()),
         draw: match options.draw {
-            Some(DrawName::Iid) => Draw::Iid,
-            Some(DrawName::Orthogonal) => Draw::Orthogonal,
-            Some(DrawName::Structured) => Draw::Structured,
+            Some(draw) => draw.into(),
             None if laplacian => Draw::Iid,
             None => Draw::default(),
         },

@@ -4,6 +4,7 @@ mod assemble;
 mod bank;
 mod build;
 mod catalogue;
+mod choices;
 mod csi;
 mod dml;
 mod gradnorm;
@@ -31,13 +32,12 @@ mod vim;
 
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, Parameter};
+pub use choices::{DrawName, FuseName, KernelName, Pair, RankRuleName, ResidualName, SamplingName};
 pub use learned::DkgpKpcaParams;
 pub use logit::LogitScore;
 pub use model::Found;
 pub(crate) use model::{Model, ModelSummary, Stored};
-pub use options::{
-    DrawName, FuseName, KernelName, MethodOptions, Pair, RankRuleName, ResidualName, SamplingName,
-};
+pub use options::MethodOptions;
 pub use preset::{PRESETS, Preset, Setting};
 pub use spec::MethodSpec;
 pub use trained::TrainedScore;
