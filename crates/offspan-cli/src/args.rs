@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use offspan::io::{ElementType, RawLayout, read_index_list};
 use offspan::metrics::{FprRule, IntervalMethod};
-use offspan::{FourierParts, MethodOptions};
+use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -21,6 +21,7 @@ First steps:
   offspan fit train.npy --sampling uniform --residual complete -o net.offspan
   offspan score net.offspan new.npy                one line per row: score, in or out
   offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
+  offspan eval PACK --method all --report out/     the same as a page with pictures
 
 Exit codes: 0 fine, 1 the question was answered \"no\" (score --check), 2 error, 130 interrupted.")]
 pub(crate) struct Cli {
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
     Eval(EvalArgs),
+    /// Repeat the paper's studies on your own pack
+    #[command(subcommand)]
+    Study(StudyCommand),
     /// Say what a detector, pack or feature file is
     Inspect(InspectArgs),
     /// List every method with what it needs, its parameters and defaults
@@ -108,6 +112,10 @@ pub(crate) struct DemoArgs {
     /// Also write the embedded data as a pack folder, to go on with
     #[arg(long, value_name = "DIR")]
     pub(crate) write_pack: Option<PathBuf>,
+
+    /// Write a report with pictures into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
 
     /// Print JSON instead of a table
     #[arg(long)]
@@ -211,6 +219,7 @@ Examples:
   offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
   offspan eval PACK --method kpca-nys --gamma 0.5 --json result.json
   offspan eval PACK --detector net.offspan --ci delong
+  offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
 
 A pack is a folder with train, test and ood/NAME (.safetensors or .npy) and, where known,
 head.safetensors. Methods are fitted on all rows of train; test is the in-distribution side.")]
@@ -231,6 +240,15 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
+    /// Write a report with pictures into this folder: one page that needs nothing else, and its plots as
+    /// SVG and PNG. It shows the first method, or the best one with `all`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+
     /// Share of in-distribution rows to keep when the false-positive rate is measured
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
     pub(crate) tpr: f64,
@@ -239,12 +257,121 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
     pub(crate) fpr_rule: FprRule,
 
-    /// Confidence intervals: delong, bootstrap or bootstrap:N
+    /// Confidence intervals: delong, bootstrap or bootstrap:N [default: none; with --report delong]
     #[arg(long, value_name = "METHOD", help_heading = "Metrics")]
     pub(crate) ci: Option<IntervalMethod>,
 
     #[command(flatten)]
     pub(crate) method_args: MethodArgs,
+}
+
+#[derive(Subcommand)]
+#[command(after_help = "\
+Every study writes into its folder a page (NAME.html), a table (NAME.md, NAME.csv), a document
+(NAME.json) and plots (plots/). Results are kept there, too: a study that was stopped goes on where
+it was, and a repeated one computes only what changed.")]
+pub(crate) enum StudyCommand {
+    /// Kernels and their approximations, each with and without the cosine map
+    Kernels(StudyArgs),
+    /// Landmarks: uniform, high-energy, low-energy; residual: plain, complete
+    Sampling(StudyArgs),
+    /// Explained variance, γ and M, one at a time, and γ against the explained variance
+    Sensitivity(StudyArgs),
+    /// Packs of several layers of one network side by side
+    Layers(LayersArgs),
+    /// Residuals of approximated kernel PCA against those of the full kernel matrix
+    Approximation(StudyArgs),
+    /// Time and storage of a score by nearest neighbours and by kernel PCA, on this machine
+    Cost(StudyArgs),
+    /// With and without learnable kernels
+    Learned(StudyArgs),
+    /// All of them and every method, in one page laid out like the paper
+    Paper(PaperArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct StudyArgs {
+    /// A pack folder
+    pub(crate) pack: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) options: StudyOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct LayersArgs {
+    /// Pack folders, one for each layer
+    #[arg(required = true, value_name = "PACK")]
+    pub(crate) packs: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) options: StudyOptions,
+}
+
+#[derive(Args)]
+pub(crate) struct PaperArgs {
+    /// A pack folder; more of them are other layers of the same network
+    #[arg(required = true, value_name = "PACK")]
+    pub(crate) packs: Vec<PathBuf>,
+
+    /// Figures of the paper to put beside, as comma-separated values with a header
+    #[arg(long, value_name = "FILE")]
+    pub(crate) published: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) options: StudyOptions,
+}
+
+/// What every study takes.
+#[derive(Args)]
+pub(crate) struct StudyOptions {
+    /// The study's folder
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+
+    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+
+    /// Share of in-distribution rows to keep when the false-positive rate is measured
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
+    pub(crate) tpr: f64,
+
+    /// Rule for the false-positive rate: at-least, authors or ood-positive
+    #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
+    pub(crate) fpr_rule: FprRule,
+
+    /// Settings of the paper's authors for a network, such as imagenet-resnet50
+    #[arg(long, value_name = "NETWORK", help_heading = "Where a study does not change it")]
+    pub(crate) preset: Option<Preset>,
+
+    /// Width γ of the Gaussian kernel
+    #[arg(long, value_name = "G", help_heading = "Where a study does not change it")]
+    pub(crate) gamma: Option<f64>,
+
+    /// Share of the variance that the subspace keeps
+    #[arg(long, value_name = "R", help_heading = "Where a study does not change it")]
+    pub(crate) explained_variance: Option<f64>,
+
+    /// Number of random features
+    #[arg(long, value_name = "M", help_heading = "Where a study does not change it")]
+    pub(crate) features: Option<usize>,
+
+    /// Number of landmarks
+    #[arg(long, value_name = "M", help_heading = "Where a study does not change it")]
+    pub(crate) landmarks: Option<usize>,
+
+    /// Which training rows become landmarks
+    #[arg(long, value_name = "HOW", help_heading = "Where a study does not change it")]
+    pub(crate) sampling: Option<SamplingName>,
+
+    /// Plain or complete residual
+    #[arg(long, value_name = "WHICH", help_heading = "Where a study does not change it")]
+    pub(crate) residual: Option<ResidualName>,
+
+    /// Seed of every random choice
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Args)]

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Fit(args) => commands::fit::run(&args),
         Command::Score(args) => commands::score::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
+        Command::Study(command) => commands::study::run(&command),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Methods(args) => commands::methods::run(&args),
         Command::Synth(args) => commands::synth::run(&args),

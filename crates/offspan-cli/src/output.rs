@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use offspan_study::StudyError;
 use serde::Serialize;
 
 use crate::interrupt;
@@ -21,6 +22,15 @@ pub(crate) enum Failure {
 impl From<offspan::Error> for Failure {
     fn from(error: offspan::Error) -> Self {
         Failure::Library(error)
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Library(error) => Failure::Library(error),
+            other => Failure::Usage(other.to_string()),
+        }
     }
 }
 

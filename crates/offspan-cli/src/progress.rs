@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use offspan::Observer;
@@ -12,23 +12,12 @@ use offspan::Observer;
 pub(crate) struct Progress {
     bar: Mutex<Option<ProgressBar>>,
     prefix: Mutex<String>,
-    started: Mutex<Option<Instant>>,
 }
 
 impl Progress {
     /// Stages are shown behind `prefix`.
     pub(crate) fn new(prefix: impl Into<String>) -> Self {
-        Progress {
-            bar: Mutex::new(None),
-            prefix: Mutex::new(prefix.into()),
-            started: Mutex::new(None),
-        }
-    }
-
-    /// Seconds since the current method's fit began.
-    pub(crate) fn seconds(&self) -> f64 {
-        let started = self.started.lock().ok().and_then(|started| *started);
-        started.map_or(0.0, |started| started.elapsed().as_secs_f64())
+        Progress { bar: Mutex::new(None), prefix: Mutex::new(prefix.into()) }
     }
 
     fn with_bar(&self, act: impl FnOnce(&mut Option<ProgressBar>)) {
@@ -42,9 +31,6 @@ impl Observer for Progress {
     fn method(&self, name: &str, number: usize, of: usize) {
         if let (true, Ok(mut prefix)) = (of > 1, self.prefix.lock()) {
             *prefix = format!("[{number}/{of}] {name}:");
-        }
-        if let Ok(mut started) = self.started.lock() {
-            *started = Some(Instant::now());
         }
     }
 

@@ -17,9 +17,13 @@ mod files;
 mod flags;
 #[path = "cli/pipes.rs"]
 mod pipes;
+#[path = "cli/reports.rs"]
+mod reports;
 #[cfg(unix)]
 #[path = "cli/signals.rs"]
 mod signals;
+#[path = "cli/studies.rs"]
+mod studies;
 
 use serde_json::Value;
 

@@ -52,6 +52,25 @@ pub struct Picture {
     pub caption: String,
 }
 
+#[cfg(feature = "png")]
+impl Picture {
+    /// A picture of grey (1 channel) or coloured (3 channels) pixels, row by row.
+    ///
+    /// # Errors
+    /// If there are not width × height × channels pixels, or they cannot be encoded.
+    pub fn from_pixels(
+        size: (usize, usize),
+        channels: usize,
+        pixels: &[u8],
+        caption: String,
+    ) -> Result<Self, crate::plot::PngError> {
+        use base64::prelude::{BASE64_STANDARD, Engine as _};
+        let png = crate::plot::encode_pixels(size, channels, pixels)?;
+        let data_uri = format!("data:image/png;base64,{}", BASE64_STANDARD.encode(png));
+        Ok(Picture { data_uri, caption })
+    }
+}
+
 /// A table. Numbers are text by now: who makes the table knows their digits.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -68,13 +87,26 @@ pub struct Table {
 pub struct Cell {
     /// What it says.
     pub text: String,
+    /// What it says in small letters below, such as a range.
+    pub note: String,
     /// Whether it is the best of its column.
     pub best: bool,
 }
 
+impl Cell {
+    /// Text and note in one line.
+    fn line(&self) -> String {
+        if self.note.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{} {}", self.text, self.note)
+        }
+    }
+}
+
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
-        Cell { text: text.into(), best: false }
+        Cell { text: text.into(), ..Cell::default() }
     }
 }
 
@@ -88,7 +120,7 @@ impl Table {
         text += &line(self.header.iter().map(|_| "---".to_owned()).collect());
         for row in &self.rows {
             let cell = |cell: &Cell| {
-                let text = escaped(&cell.text);
+                let text = escaped(&cell.line());
                 if cell.best { format!("**{text}**") } else { text }
             };
             text += &line(row.iter().map(cell).collect());
@@ -109,7 +141,7 @@ impl Table {
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut text = line(self.header.iter().map(|name| quoted(name)).collect());
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| quoted(&cell.text)).collect());
+            text += &line(row.iter().map(|cell| quoted(&cell.line())).collect());
         }
         text
     }
@@ -162,12 +194,12 @@ impl Page {
 impl Block {
     fn write(&self, html: &mut String) {
         let _ = match self {
-            Block::Text(text) => writeln!(html, "<p>{}</p>", escaped(text)),
-            Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escaped(text)),
+            Block::Text(text) => writeln!(html, "<p>{}</p>", prose(text)),
+            Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", prose(text)),
             Block::Facts(facts) => {
                 *html += "<dl>\n";
                 for (name, fact) in facts {
-                    let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(fact));
+                    let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escaped(name), prose(fact));
                 }
                 writeln!(html, "</dl>")
             }
@@ -215,7 +247,10 @@ impl Table {
             *html += "<tr>";
             for (column, cell) in row.iter().enumerate() {
                 let text = escaped(&cell.text);
-                let text = if cell.best { format!("<strong>{text}</strong>") } else { text };
+                let mut text = if cell.best { format!("<strong>{text}</strong>") } else { text };
+                if !cell.note.is_empty() {
+                    write!(text, "<small>{}</small>", escaped(&cell.note))?;
+                }
                 match column {
                     0 => write!(html, "<th scope=\"row\">{text}</th>")?,
                     _ => write!(html, "<td>{text}</td>")?,
@@ -225,6 +260,20 @@ impl Table {
         }
         writeln!(html, "</tbody></table></div>")
     }
+}
+
+/// Sentences, in which what stands between backticks is to be typed.
+fn prose(text: &str) -> String {
+    let pieces: Vec<String> = text.split('`').map(escaped).collect();
+    // A lone backtick is one.
+    if pieces.len().is_multiple_of(2) {
+        return pieces.join("`");
+    }
+    let tag = |(index, piece): (usize, &String)| match index % 2 {
+        0 => piece.clone(),
+        _ => format!("<code>{piece}</code>"),
+    };
+    pieces.iter().enumerate().map(tag).collect()
 }
 
 /// Text that is safe between tags and in attributes.
@@ -250,18 +299,20 @@ font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,s
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .6rem}
 h2{font-size:1.25rem;margin:2.4rem 0 .6rem;padding-top:.8rem;border-top:1px solid var(--grid)}
 p{max-width:46rem;margin:.5rem 0}
+code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.92em}
 .lead{font-size:1.1rem}
 .note{border-left:4px solid var(--c0);padding:.4rem .8rem;background:var(--shade)}
 nav{margin:1rem 0;line-height:2}
 nav a{color:var(--ink);margin-right:1rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:.8rem 0}
 dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
-.table{overflow-x:auto;margin:1rem 0}
+.table{display:inline-block;vertical-align:top;max-width:100%;overflow-x:auto;margin:1rem 2rem 1rem 0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--muted);padding-bottom:.3rem}
 th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}
 th[scope=row],thead th:first-child{text-align:left;font-weight:inherit}
 thead th{border-bottom:2px solid var(--grid);font-weight:600}
+td small{display:block;color:var(--muted);font-size:.8em;line-height:1.2}
 tbody tr+tr{border-top:1px solid var(--grid)}
 .figures{display:flex;flex-wrap:wrap;gap:1rem}
 figure{margin:0;flex:1 1 30rem;max-width:40rem}
@@ -283,7 +334,10 @@ mod tests {
             caption: "a < b".to_owned(),
             header: vec!["method".to_owned(), "FPR95".to_owned()],
             rows: vec![
-                vec!["knn | react".into(), Cell { text: "4.65".to_owned(), best: true }],
+                vec![
+                    "knn | react".into(),
+                    Cell { text: "4.65".to_owned(), note: "(4 – 5)".to_owned(), best: true },
+                ],
                 vec!["\"pca\", plain".into(), "5.86".into()],
             ],
         };
@@ -293,7 +347,7 @@ mod tests {
             sections: vec![Section {
                 title: "One".to_owned(),
                 blocks: vec![
-                    Block::Text("<b>".to_owned()),
+                    Block::Text("<b> `<b>` and more".to_owned()),
                     Block::Facts(vec![("rows".to_owned(), "5".to_owned())]),
                     Block::Table(table),
                 ],
@@ -307,7 +361,9 @@ mod tests {
         let html = page().html();
         assert!(!html.contains("<script>") && !html.contains("<b>"));
         assert!(html.contains("&lt;script&gt;alert(1)"));
-        assert!(html.contains("<strong>4.65</strong>"));
+        assert!(html.contains("<p>&lt;b&gt; <code>&lt;b&gt;</code> and more</p>"));
+        assert_eq!(prose("a ` b"), "a ` b");
+        assert!(html.contains("<strong>4.65</strong><small>(4 – 5)</small>"));
     }
 
     #[test]
@@ -318,14 +374,29 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "png")]
+    #[test]
+    fn pixels_become_a_picture_or_say_what_is_missing() {
+        let grey = Picture::from_pixels((2, 1), 1, &[0, 255], String::new()).unwrap();
+        let colour =
+            Picture::from_pixels((2, 1), 3, &[0, 0, 0, 255, 255, 255], String::new()).unwrap();
+        assert_eq!(grey.data_uri, colour.data_uri);
+        assert!(grey.data_uri.starts_with("data:image/png;base64,iVBORw0KGgo"));
+        let error = Picture::from_pixels((2, 2), 1, &[0], String::new()).unwrap_err().to_string();
+        assert!(error.contains("2 × 2"), "{error}");
+    }
+
     #[test]
     fn tables_are_also_markdown_and_csv() {
         let page = page();
         let Block::Table(table) = &page.sections[0].blocks[2] else { panic!("the table") };
         assert_eq!(
             table.markdown(),
-            "| method | FPR95 |\n| --- | --- |\n| knn \\| react | **4.65** |\n| \"pca\", plain | 5.86 |\n"
+            "| method | FPR95 |\n| --- | --- |\n| knn \\| react | **4.65 (4 – 5)** |\n| \"pca\", plain | 5.86 |\n"
         );
-        assert_eq!(table.csv(), "method,FPR95\nknn | react,4.65\n\"\"\"pca\"\", plain\",5.86\n");
+        assert_eq!(
+            table.csv(),
+            "method,FPR95\nknn | react,4.65 (4 – 5)\n\"\"\"pca\"\", plain\",5.86\n"
+        );
     }
 }

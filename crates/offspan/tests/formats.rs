@@ -5,12 +5,16 @@
 
 mod common;
 
+#[path = "formats/caches.rs"]
+mod caches;
 #[path = "formats/checkpoints.rs"]
 mod checkpoints;
 #[path = "formats/detectors.rs"]
 mod detectors;
 #[path = "formats/rows.rs"]
 mod rows;
+#[path = "formats/thumbnails.rs"]
+mod thumbnails;
 #[path = "formats/writing.rs"]
 mod writing;
 

@@ -20,8 +20,8 @@ from .pooling import Pool, check_pool, pool
 #: A layer by its name or as the module.
 Layer = Union[str, nn.Module]
 
-#: Names that a split file has for other things.
-RESERVED = ("features", "logits", "labels", "maps")
+#: What a split file has beside further layers: the fields of ``Extracted``.
+RESERVED = ("features", "logits", "labels", "maps", "thumbnails")
 
 MEAN, RECTIFIED_MEAN = "mean", "rectified mean"
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from offspan import InputError
 
@@ -23,6 +24,9 @@ from ._tensorfile import TensorFileWriter
 from .extracted import Extracted
 from .heads import linear_arrays, linear_layer
 from .pooling import Pool
+
+#: The longest side that a split file may have for its pictures.
+LARGEST_THUMBNAIL = 256
 
 
 def extract(
@@ -38,6 +42,7 @@ def extract(
     out: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
     dtype: str = "float32",
+    thumbnails: int | None = None,
     unpack: Unpack = unpack_batch,
     progress: bool = True,
 ) -> Extracted:
@@ -72,6 +77,10 @@ def extract(
         Where to run; by default where the network is.
     dtype : "float32" or "float16"
         Type of features, layers and maps. Logits are kept in float32.
+    thumbnails : int, optional
+        Also store the inputs, images [rows, 1 or 3, H, W], as small pictures for reports: scaled down so that neither
+        side is longer than this many pixels (at most 256), the darkest number of each image black, the brightest
+        white. They go into the file that ``out`` names, and nowhere else.
     unpack : function
         From a batch to (inputs, labels or None). Inputs in a tuple or a dict are several arguments of the network.
     progress : bool
@@ -86,6 +95,11 @@ def extract(
     kept = check_dtype(dtype)
     if out is not None and os.path.splitext(out)[1] != ".safetensors":
         raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
+    if thumbnails is not None:
+        if not 1 <= thumbnails <= LARGEST_THUMBNAIL:
+            raise InputError(f"thumbnails: expected 1 to {LARGEST_THUMBNAIL} pixels, got {thumbnails}")
+        if out is None:
+            raise InputError("thumbnails are stored in a split file: say out=, or use extract_pack")
     network = unwrap(model)
     request = Request.of(network, layer, layers, pool, maps, head, logits)
     plan: Plan | None = None
@@ -108,13 +122,35 @@ def extract(
                 sink.append(name, in_dtype(to_numpy(tensor), wanted, name))
             if labels is not None:
                 sink.append("labels", label_array(labels))
+            if thumbnails is not None:
+                sink.append("thumbnails", _small_pictures(inputs, thumbnails))
         if plan is None:
             raise InputError("the loader yielded no batches")
         _check_rows(sink.rows())
         weights = None if plan.head is None else linear_arrays(linear_layer(network, plan.head))
     if isinstance(sink, _Memory):
         return sink.extracted(weights)
-    return Extracted.load(sink.path, weights)
+    extracted = Extracted.load(sink.path, weights)
+    # Pictures are for reports, no layer that a method could ask for.
+    extracted.layers.pop("thumbnails", None)
+    return extracted
+
+
+def _small_pictures(inputs: Any, longest: int) -> Array:
+    """Bytes [rows, H, W] (grey) or [rows, H, W, 3] of a batch of images, each with its own black and white."""
+    if not isinstance(inputs, Tensor) or inputs.ndim != 4 or inputs.shape[1] not in (1, 3):
+        got = list(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
+        raise InputError(f"thumbnails need images [rows, 1 or 3, H, W] as inputs, got {got}")
+    height, width = inputs.shape[2:]
+    scale = min(1.0, longest / max(height, width))
+    size = (max(1, round(height * scale)), max(1, round(width * scale)))
+    # "area" averages all pixels that one becomes, so that fine patterns do not turn into others.
+    small = functional.interpolate(inputs.detach().float(), size=size, mode="area")
+    darkest, brightest = small.amin((1, 2, 3), keepdim=True), small.amax((1, 2, 3), keepdim=True)
+    # A picture of one colour is black: there is nothing to tell its pixels apart.
+    unit = (small - darkest) / (brightest - darkest).clamp_min(torch.finfo(small.dtype).tiny)
+    pictures = to_numpy((unit.nan_to_num(0.0) * 255).round().to(torch.uint8).permute(0, 2, 3, 1))
+    return pictures[..., 0] if pictures.shape[3] == 1 else pictures
 
 
 class _Memory:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from offspan import FormatError
 
 from ._arrays import Array
+from ._plan import RESERVED
 from ._tensorfile import read_tensors, write_tensors
 
 
@@ -30,13 +31,14 @@ class Extracted:
     layers: dict[str, Array] = field(default_factory=dict)
     #: Un-pooled maps [N, m, H, W], if they were asked for.
     maps: Array | None = None
+    #: Pictures of the inputs for reports, uint8 [N, H, W] or [N, H, W, 3], if they were asked for.
+    thumbnails: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
 
     def __repr__(self) -> str:
-        parts = {"features": self.features, "logits": self.logits, "labels": self.labels, "maps": self.maps}
-        shown = [f"{name} {list(array.shape)}" for name, array in {**parts, **self.layers}.items() if array is not None]
+        shown = [f"{name} {list(array.shape)}" for name, array in self._arrays().items()]
         return f"Extracted({', '.join(shown)}{'' if self.head is None else ', head'})"
 
     @property
@@ -46,8 +48,11 @@ class Extracted:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the split as one safetensors file. The head is not part of a split: see ``extract_pack``."""
-        given = {"features": self.features, "logits": self.logits, "labels": self.labels, **self.extras}
-        write_tensors(path, {name: array for name, array in given.items() if array is not None})
+        write_tensors(path, self._arrays())
+
+    def _arrays(self) -> dict[str, Array]:
+        own = {name: getattr(self, name) for name in RESERVED}
+        return {name: array for name, array in {**own, **self.layers}.items() if array is not None}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], head: tuple[Array, Array] | None = None) -> Extracted:
@@ -55,6 +60,5 @@ class Extracted:
         tensors = read_tensors(path)
         if "features" not in tensors:
             raise FormatError(f"{os.fspath(path)} has no `features`; it has {', '.join(tensors) or 'nothing'}")
-        features = tensors.pop("features")
-        logits, labels, maps = (tensors.pop(name, None) for name in ("logits", "labels", "maps"))
-        return cls(features, logits, labels, head, tensors, maps)
+        own = {name: tensors.pop(name) for name in RESERVED if name in tensors}
+        return cls(**own, head=head, layers=tensors)

@@ -4,13 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::io::{Dataset, Head, Pack, write_bytes};
-use offspan::metrics::EvalOptions;
+use offspan::metrics::{EvalOptions, IntervalMethod};
 use offspan::{FuseName, MethodOptions, ResidualName, SamplingName};
 
-use super::eval::{Evaluations, Sets, document, fit_and_evaluate, table};
+use offspan_study::evaluation::{Sets, document, fit_and_evaluate_all};
+
+use super::eval::{Subject, table};
 use crate::Outcome;
 use crate::args::DemoArgs;
 use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
 
 /// Name and bytes of each file of the embedded pack.
 const FILES: &[(&str, &[u8])] = &[
@@ -28,14 +31,26 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     }
     let pack = embedded_pack()?;
     let sets = Sets::of(&pack)?;
-    let options = EvalOptions::default();
-    let mut evaluations = Evaluations::default();
-    for (label, method, flags) in variants() {
-        let spec = &flags.method(method)?;
-        evaluations.results.push(fit_and_evaluate(spec, label, &sets, &options)?);
+    let interval = args.report.as_ref().map(|_| IntervalMethod::DeLong);
+    let options = EvalOptions { interval, ..EvalOptions::default() };
+    let methods = variants()
+        .into_iter()
+        .map(|(label, method, flags)| Ok((label.to_owned(), flags.method(method)?)))
+        .collect::<Result<_, Failure>>()?;
+    let mut subject = Subject::new(args.report.as_deref(), true);
+    let progress = Progress::default();
+    let evaluations =
+        fit_and_evaluate_all(methods, &|_| true, &sets, &options, &progress, |result, scored| {
+            subject.consider(result, scored);
+        })?;
+    drop(progress);
+    if let Some(left_out) = evaluations.without.first() {
+        return Err(Failure::Usage(left_out.to_string()));
     }
+    let document = document(&pack.name, &evaluations, &options);
+    let page = subject.report(&pack.name, &sets, &evaluations, &options, &document)?;
     if args.json {
-        print_json(&document(&pack.name, &evaluations, &options))?;
+        print_json(&document)?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&format!(
@@ -44,8 +59,11 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
          never seen? {} training rows of width {}.\n\n{}\n{NEXT}",
         pack.train.rows(),
         pack.train.width(),
-        table(&evaluations, &options)
+        table(&evaluations, &options, false)
     ))?;
+    if let Some(page) = page {
+        print(&format!("\nreport: {}\n", page.display()))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -57,7 +75,7 @@ Next, with these files or your own:
   offspan demo --write-pack demo-pack
   offspan fit demo-pack --sampling uniform --residual complete -o demo.offspan
   offspan score demo.offspan demo-pack/ood/mnist.safetensors | head
-  offspan eval demo-pack --method kpca-nys,knn,energy --ci delong
+  offspan eval demo-pack --method kpca-nys,knn,energy --report demo-report
   offspan methods
 ";
 

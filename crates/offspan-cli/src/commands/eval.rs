@@ -1,15 +1,17 @@
 //! `offspan eval`: fit methods on a pack, score its sets, print how well they tell them apart.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use offspan::io::{Dataset, Head, Pack, check_writable, write_text};
-use offspan::metrics::{Average, EvalOptions, Evaluation, average, evaluate};
-use offspan::{Detector, FitOptions, Found, MethodSpec};
-use serde::Serialize;
-use serde_json::{Value, json};
+use offspan::Detector;
+use offspan::io::{Pack, check_writable, write_text};
+use offspan::metrics::{EvalOptions, IntervalMethod};
+use offspan_study::evaluation::{
+    Evaluations, LeftOut, MethodResult, Scored, Sets, comparison, document, evaluate_detector,
+    fit_and_evaluate_all, rate_name,
+};
+use offspan_study::portrait::Portrait;
+use offspan_study::report;
 
 use crate::Outcome;
 use crate::args::EvalArgs;
@@ -28,10 +30,12 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     if let (Some(path), false) = (&args.json, to_stdout) {
         check_writable(path)?;
     }
+    // A report is for comparing, and a comparison without intervals misleads.
+    let interval = args.ci.or(args.report.as_ref().map(|_| IntervalMethod::DeLong));
     let options = EvalOptions {
         tpr: args.tpr,
         rule: args.fpr_rule,
-        interval: args.ci,
+        interval,
         seed: method_options.seed,
         ..EvalOptions::default()
     };
@@ -44,12 +48,20 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
             Ok((name, Detector::load(path)?))
         })
         .collect::<Result<_, Failure>>()?;
-    let pack = Pack::open(&args.pack)?;
+    let pack = Pack::open_with(&args.pack, args.raw)?;
     let sets = Sets::of(&pack)?;
-    let mut evaluations = fit_and_evaluate_all(asked, names, &sets, &options)?;
-    for (name, detector) in &detectors {
+    let named = |name: &str| names.iter().any(|given| given == name);
+    let mut subject = Subject::new(args.report.as_deref(), names.iter().any(|name| name == "all"));
+    let progress = Progress::default();
+    let mut evaluations =
+        fit_and_evaluate_all(asked, &named, &sets, &options, &progress, |result, scored| {
+            subject.consider(result, scored);
+        })?;
+    for (name, detector) in detectors {
         let progress = Progress::new(format!("{name}:"));
-        let result = evaluate_detector(detector, name, None, &sets, &options, &progress)?;
+        let (result, scored) =
+            evaluate_detector(detector, &name, None, &sets, &options, &progress)?;
+        subject.consider(&result, scored);
         evaluations.results.push(result);
     }
     let failed: Vec<&LeftOut> = evaluations.without.iter().filter(|left| left.named).collect();
@@ -64,251 +76,65 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         None => {}
     }
     if !to_stdout {
-        print(&table(&evaluations, &options))?;
+        print(&table(&evaluations, &options, args.ci.is_some()))?;
+    }
+    if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)?
+        && !to_stdout
+    {
+        print(&format!("\nreport: {}\n", page.display()))?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// Results, and the methods that gave none.
-#[derive(Default, Serialize)]
-pub(crate) struct Evaluations {
-    pub(crate) results: Vec<MethodResult>,
-    without: Vec<LeftOut>,
+/// The method that a report shows: the first one, or the best of all.
+pub(crate) struct Subject<'a> {
+    folder: Option<&'a Path>,
+    take_best: bool,
+    chosen: Option<(MethodResult, Scored)>,
 }
 
-/// A method without results.
-#[derive(Serialize)]
-struct LeftOut {
-    method: String,
-    reason: String,
-    /// Whether the user asked for it by name, so that it is a failure.
-    #[serde(skip)]
-    named: bool,
-}
-
-impl std::fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Reasons of the library often begin with the method.
-        if self.reason.starts_with(&self.method) {
-            return f.write_str(&self.reason);
-        }
-        write!(f, "{}: {}", self.method, self.reason)
+impl<'a> Subject<'a> {
+    /// Of the report in this folder, if one is wanted.
+    pub(crate) fn new(folder: Option<&'a Path>, take_best: bool) -> Self {
+        Subject { folder, take_best, chosen: None }
     }
-}
 
-/// With `all`, kernel PCA from the full kernel matrix is left out beyond this many rows: its time
-/// grows with their cube.
-const MOST_ROWS_EXACT: usize = 4000;
+    /// Keeps a result if the report is to show it.
+    pub(crate) fn consider(&mut self, result: &MethodResult, scored: Scored) {
+        let better = self
+            .chosen
+            .as_ref()
+            .is_none_or(|(chosen, _)| self.take_best && result.average.fpr < chosen.average.fpr);
+        if self.folder.is_some() && better {
+            self.chosen = Some((result.clone(), scored));
+        }
+    }
 
-/// Fits every method on all training rows and evaluates it; one that fails does not stop the others.
-fn fit_and_evaluate_all(
-    asked: Vec<(String, MethodSpec)>,
-    names: &[String],
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-) -> Result<Evaluations, Failure> {
-    let mut evaluations = Evaluations::default();
-    let by_name = |name: &str| names.iter().any(|given| given == name);
-    let negative = asked.iter().any(|(_, spec)| spec.wants_non_negative())
-        && sets.train.has_negative_features()?;
-    let (mut kept, mut kept_names) = (Vec::new(), Vec::new());
-    for (name, spec) in asked {
-        let reason = if by_name(&name) {
-            None
-        } else if negative && spec.wants_non_negative() {
-            Some("made for features that are never negative, and some here are".to_owned())
-        } else if name.starts_with("kpca-exact") && sets.train.rows() > MOST_ROWS_EXACT {
-            let rows = sets.train.rows();
-            Some(format!(
-                "takes a kernel matrix of {rows} × {rows}; name it to run it all the same"
-            ))
-        } else {
-            None
+    /// Writes the report and returns where its page is.
+    pub(crate) fn report(
+        &self,
+        pack: &str,
+        sets: &Sets<'_>,
+        evaluations: &Evaluations,
+        options: &EvalOptions,
+        document: &serde_json::Value,
+    ) -> Result<Option<std::path::PathBuf>, Failure> {
+        let (Some(folder), Some((result, scored))) = (self.folder, &self.chosen) else {
+            return Ok(None);
         };
-        match reason {
-            Some(reason) => {
-                evaluations.without.push(LeftOut { method: name, reason, named: false });
-            }
-            None => {
-                kept.push(spec);
-                kept_names.push(name);
-            }
-        }
+        let progress = Progress::new("report:");
+        let portrait = Portrait::of(pack, sets, result, scored, options, &progress)?;
+        let table = comparison(&evaluations.results, options);
+        Ok(Some(report::write(folder, &portrait, &table, document)?))
     }
-    let progress = Progress::default();
-    let fit_options = FitOptions { hold_out: 0.0, observer: &progress, ..FitOptions::default() };
-    Detector::fit_each(&kept, sets.train, sets.head, &fit_options, |index, fitted| {
-        let name = &kept_names[index];
-        let result = fitted.and_then(|detector| {
-            let facts = FitFacts::of(&detector, progress.seconds());
-            evaluate_detector(&detector, name, Some(facts), sets, options, &progress)
-        });
-        match result {
-            Ok(result) => evaluations.results.push(result),
-            Err(error @ offspan::Error::Interrupted { .. }) => return Err(error),
-            Err(error) => evaluations.without.push(LeftOut {
-                method: name.clone(),
-                reason: error.to_string(),
-                named: by_name(name),
-            }),
-        }
-        Ok(())
-    })?;
-    Ok(evaluations)
-}
-
-/// The parts of a pack that an evaluation needs.
-pub(crate) struct Sets<'a> {
-    train: &'a Dataset<'static>,
-    test: &'a Dataset<'static>,
-    ood: &'a [Dataset<'static>],
-    head: Option<&'a Head>,
-}
-
-impl<'a> Sets<'a> {
-    pub(crate) fn of(pack: &'a Pack) -> Result<Self, Failure> {
-        let missing = |what: &str| {
-            Failure::Usage(format!(
-                "pack {} has no {what}: eval compares in-distribution rows in `test` with each set \
-                 in `ood/`",
-                pack.name
-            ))
-        };
-        if pack.ood.is_empty() {
-            return Err(missing("ood/NAME.safetensors"));
-        }
-        Ok(Sets {
-            train: &pack.train,
-            test: pack.test.as_ref().ok_or_else(|| missing("test.safetensors"))?,
-            ood: &pack.ood,
-            head: pack.head.as_ref(),
-        })
-    }
-}
-
-/// One method's results on a pack.
-#[derive(Serialize)]
-pub(crate) struct MethodResult {
-    method: String,
-    params: Value,
-    fit: Option<FitFacts>,
-    score: ScoreFacts,
-    sets: BTreeMap<String, Evaluation>,
-    average: Average,
-}
-
-#[derive(Serialize)]
-pub(crate) struct FitFacts {
-    rows: u64,
-    seconds: f64,
-    components: Option<usize>,
-    #[serde(skip_serializing_if = "Found::is_empty")]
-    found: Found,
-}
-
-impl FitFacts {
-    fn of(detector: &Detector, seconds: f64) -> Self {
-        FitFacts {
-            rows: detector.info().training.rows,
-            seconds,
-            components: detector.kpca_summaries().last().map(|summary| summary.components),
-            found: detector.found(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ScoreFacts {
-    rows: usize,
-    seconds: f64,
-}
-
-/// Fits on all training rows and evaluates.
-pub(crate) fn fit_and_evaluate(
-    spec: &MethodSpec,
-    label: &str,
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-) -> Result<MethodResult, Failure> {
-    let progress = Progress::new(format!("{label}:"));
-    let fit_options = FitOptions { hold_out: 0.0, observer: &progress, ..FitOptions::default() };
-    let detector = Detector::fit(spec, sets.train, sets.head, &fit_options)?;
-    let facts = FitFacts::of(&detector, progress.seconds());
-    Ok(evaluate_detector(&detector, label, Some(facts), sets, options, &progress)?)
-}
-
-fn evaluate_detector(
-    detector: &Detector,
-    name: &str,
-    fit: Option<FitFacts>,
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-    progress: &Progress,
-) -> offspan::Result<MethodResult> {
-    let started = Instant::now();
-    let ind = detector.score_dataset(sets.test, progress)?;
-    let mut rows = ind.len();
-    let mut scores = Vec::new();
-    for set in sets.ood {
-        scores.push(detector.score_dataset(set, progress)?);
-        rows += set.rows();
-    }
-    let seconds = started.elapsed().as_secs_f64();
-    let mut evaluations = BTreeMap::new();
-    for (set, ood) in sets.ood.iter().zip(&scores) {
-        let evaluation = evaluate(&ind, ood, options).map_err(offspan::Error::from)?;
-        evaluations.insert(set.name.clone(), evaluation);
-    }
-    let all: Vec<Evaluation> = evaluations.values().copied().collect();
-    let average =
-        average(&all).unwrap_or_else(|| unreachable!("the pack has out-of-distribution sets"));
-    Ok(MethodResult {
-        method: name.to_owned(),
-        params: json!(detector.info().spec),
-        fit,
-        score: ScoreFacts { rows, seconds },
-        sets: evaluations,
-        average,
-    })
-}
-
-/// The false-positive rate's name carries its true-positive rate: `fpr95`.
-fn fpr_name(options: &EvalOptions) -> String {
-    // 0.95 → 95, 0.995 → 99.5
-    format!("fpr{}", (options.tpr * 1000.0).round() / 10.0)
-}
-
-/// The `offspan.eval/1` document.
-pub(crate) fn document(pack: &str, evaluations: &Evaluations, options: &EvalOptions) -> Value {
-    let name = fpr_name(options);
-    let mut results = json!(evaluations.results);
-    let rename = |value: &mut Value| {
-        if let Some(object) = value.as_object_mut()
-            && let Some(fpr) = object.remove("fpr")
-        {
-            object.insert(name.clone(), fpr);
-        }
-    };
-    for result in results.as_array_mut().into_iter().flatten() {
-        rename(&mut result["average"]);
-        for (_, set) in result["sets"].as_object_mut().into_iter().flatten() {
-            rename(set);
-            if let Some(intervals) = set.get_mut("intervals") {
-                rename(intervals);
-            }
-        }
-    }
-    json!({
-        "schema": "offspan.eval/1",
-        "pack": pack,
-        "metrics": options,
-        "results": results,
-        "without": evaluations.without,
-    })
 }
 
 /// One line per method: rate and AUROC per set and on average, best average first.
-pub(crate) fn table(evaluations: &Evaluations, options: &EvalOptions) -> String {
+pub(crate) fn table(
+    evaluations: &Evaluations,
+    options: &EvalOptions,
+    with_intervals: bool,
+) -> String {
     let results = &evaluations.results;
     let Some(first) = results.first() else { return String::new() };
     let sets: Vec<&String> = first.sets.keys().collect();
@@ -337,9 +163,11 @@ pub(crate) fn table(evaluations: &Evaluations, options: &EvalOptions) -> String 
     }
     let mut text = format!(
         "{} / AUROC in percent; lower / higher is better\n\n{table}",
-        fpr_name(options).to_uppercase()
+        rate_name(options).to_uppercase()
     );
-    text += &intervals(results, &sets);
+    if with_intervals {
+        text += &intervals(results, &sets);
+    }
     let without: Vec<String> = evaluations
         .without
         .iter()

@@ -88,7 +88,7 @@ fn checkpointing(args: &FitArgs, spec: &MethodSpec) -> Result<Option<Checkpointi
 /// The training rows and, where known, the last layer.
 fn open(path: &Path, args: &DataArgs) -> Result<(Dataset<'static>, Option<Head>), Failure> {
     let (mut data, mut head) = if is_pack(path) {
-        let pack = Pack::open(path)?;
+        let pack = Pack::open_with(path, args.raw)?;
         (pack.train, pack.head)
     } else {
         (open_dataset(path, args.raw)?, None)

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     let (text, value) = if is_pack(&args.path) {
-        pack(&Pack::open(&args.path)?)?
+        pack(&Pack::open_with(&args.path, args.raw)?)?
     } else if args.raw.is_none() && looks_like_a_detector(&args.path) {
         detector(&args.path, &Detector::load(&args.path)?)?
     } else {

@@ -7,4 +7,5 @@ pub(crate) mod inspect;
 pub(crate) mod methods;
 pub(crate) mod score;
 pub(crate) mod shell;
+pub(crate) mod study;
 pub(crate) mod synth;

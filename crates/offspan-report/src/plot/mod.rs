@@ -41,6 +41,8 @@ pub use histograms::{Histograms, Set, Side, Threshold};
 pub use lines::Lines;
 #[cfg(feature = "png")]
 pub use png::PngError;
+#[cfg(feature = "png")]
+pub(crate) use png::encode_pixels;
 pub use scale::Scale;
 pub use scatter::{Group, Scatter};
 pub use series::{Curve, PointMark, Reference};

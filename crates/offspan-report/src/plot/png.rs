@@ -19,6 +19,14 @@ pub enum PngError {
     /// The drawing could not be read back.
     #[error("the plot could not be drawn: {0}")]
     Draw(String),
+    /// Pixels do not make a picture.
+    #[error("expected {expected}, got {got} bytes")]
+    Pixels {
+        /// The picture they should make.
+        expected: String,
+        /// Bytes present.
+        got: usize,
+    },
     /// The picture could not be encoded.
     #[error("the picture could not be encoded: {0}")]
     Encode(String),
@@ -55,6 +63,30 @@ fn rasterise(svg: &str, theme: Theme, scale: f32) -> Result<Vec<u8>, PngError> {
     let (x, y) = (width as f32 / size.width(), height as f32 / size.height());
     let transform = tiny_skia::Transform::from_scale(x, y);
     resvg::render(&tree, transform, &mut picture.as_mut());
+    picture.encode_png().map_err(|e| PngError::Encode(e.to_string()))
+}
+
+/// Pixels of one (grey) or three (colour) channels as a PNG file.
+pub(crate) fn encode_pixels(
+    (width, height): (usize, usize),
+    channels: usize,
+    pixels: &[u8],
+) -> Result<Vec<u8>, PngError> {
+    let wrong = || PngError::Pixels {
+        expected: format!("{width} × {height} pixels of 1 or 3 channels"),
+        got: pixels.len(),
+    };
+    if ![1, 3].contains(&channels) || pixels.len() != width * height * channels {
+        return Err(wrong());
+    }
+    let sides = (u32::try_from(width).ok(), u32::try_from(height).ok());
+    let (Some(w), Some(h)) = sides else { return Err(wrong()) };
+    let mut picture = tiny_skia::Pixmap::new(w, h).ok_or_else(wrong)?;
+    let targets = picture.data_mut().chunks_exact_mut(4);
+    for (target, pixel) in targets.zip(pixels.chunks_exact(channels)) {
+        let colour = [pixel[0], pixel[channels / 2], pixel[channels - 1], u8::MAX];
+        target.copy_from_slice(&colour);
+    }
     picture.encode_png().map_err(|e| PngError::Encode(e.to_string()))
 }
 

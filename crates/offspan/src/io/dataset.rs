@@ -6,7 +6,10 @@ use std::path::Path;
 use ndarray::{Array1, Array2};
 
 use super::matrix::{FileKind, file_kind};
-use super::{Bytes, FeatureSource, Labels, RawLayout, TensorFile, TensorWriter, npy, open_matrix};
+use super::{
+    Bytes, FeatureSource, Labels, RawLayout, TensorFile, TensorWriter, Thumbnail, Thumbnails, npy,
+    open_matrix,
+};
 use crate::{Error, Result};
 
 /// Rows of features with what belongs to them.
@@ -22,6 +25,8 @@ pub struct Dataset<'a> {
     /// What else a network gave for the same rows, by the tensor's name: un-pooled maps, outputs of
     /// other heads. A few methods ask for one.
     pub extras: BTreeMap<String, Extra<'a>>,
+    /// Small pictures of the same rows.
+    thumbnails: Option<Thumbnails>,
 }
 
 /// A tensor of any rank whose first axis are the rows.
@@ -41,6 +46,7 @@ impl<'a> Dataset<'a> {
             logits: None,
             labels: None,
             extras: BTreeMap::new(),
+            thumbnails: None,
         }
     }
 
@@ -138,6 +144,12 @@ impl<'a> Dataset<'a> {
         self.features.width()
     }
 
+    /// The small picture of a row, if the split carries pictures and has this row.
+    #[must_use]
+    pub fn thumbnail(&self, row: usize) -> Option<Thumbnail<'_>> {
+        self.thumbnails.as_ref()?.get(row)
+    }
+
     pub(super) fn from_tensors(name: &str, file: &TensorFile) -> Result<Dataset<'static>> {
         let mut dataset = Dataset::new(name, file.matrix_or_only("features")?);
         if file.has("logits") {
@@ -145,6 +157,11 @@ impl<'a> Dataset<'a> {
         }
         if file.has("labels") {
             dataset = dataset.with_labels(file.labels("labels")?)?;
+        }
+        if file.has("thumbnails") {
+            let thumbnails = file.thumbnails("thumbnails")?;
+            dataset.check_rows(&file.label("thumbnails"), thumbnails.rows)?;
+            dataset.thumbnails = Some(thumbnails);
         }
         let rows = dataset.rows();
         for name in file.float_names().filter(|name| !["features", "logits"].contains(name)) {

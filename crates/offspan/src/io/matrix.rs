@@ -93,6 +93,15 @@ impl Matrix {
         self.element
     }
 
+    /// The same numbers with rows and columns exchanged; nothing moves.
+    pub(super) fn transposed(self) -> Self {
+        let order = match self.order {
+            Order::RowMajor => Order::ColumnMajor,
+            Order::ColumnMajor => Order::RowMajor,
+        };
+        Matrix { rows: self.width, width: self.rows, order, ..self }
+    }
+
     fn data(&self) -> &[u8] {
         &self.bytes.as_slice()[self.data.clone()]
     }

@@ -6,6 +6,7 @@
 
 mod atomic;
 mod bytes;
+mod cache;
 mod dataset;
 mod labels;
 mod matrix;
@@ -13,6 +14,7 @@ mod npy;
 mod pack;
 mod raw;
 mod tensors;
+mod thumbnails;
 
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use bytes::Bytes;
@@ -25,6 +27,8 @@ pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
 pub use tensors::read_vector;
 pub(crate) use tensors::{TensorFile, TensorWriter};
+pub(crate) use thumbnails::Thumbnails;
+pub use thumbnails::{LARGEST_THUMBNAIL, Thumbnail};
 
 use std::ops::Range;
 

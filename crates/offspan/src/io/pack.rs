@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, Head, TensorFile, open_dataset};
+use super::cache::{Cache, Splits};
+use super::{Dataset, Head, RawLayout, TensorFile, open_dataset};
 use crate::{Error, Result};
 
-/// A folder with `train`, and where given `test`, `ood/NAME` and `head`.
+/// A folder with `train`, and where given `test`, `ood/NAME` and `head`; or one with the feature
+/// caches of the paper's authors.
 pub struct Pack {
     /// The folder's name.
     pub name: String,
@@ -31,21 +33,21 @@ impl Pack {
     /// # Errors
     /// If `train` is missing, a file is malformed, or widths differ.
     pub fn open(folder: &Path) -> Result<Self> {
+        Self::open_with(folder, None)
+    }
+
+    /// Opens a pack folder, or a folder of the authors' caches: `train_in`, `val_in` and
+    /// `NAME_out`, as `.mmap` files without header, whose `layout` has to be given, or as
+    /// transposed `.npy` files.
+    ///
+    /// # Errors
+    /// If there are no training rows, a file is malformed, widths differ, or the layout is missing
+    /// or has no file to belong to.
+    pub fn open_with(folder: &Path, layout: Option<RawLayout>) -> Result<Self> {
         std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let train = open_split(&folder.join("train"), "train")?.ok_or_else(|| {
-            Error::malformed(
-                folder,
-                "a pack folder",
-                "it has neither train.safetensors nor train.npy",
-            )
-        })?;
-        let test = open_split(&folder.join("test"), "test")?;
-        let ood = ood_names(&folder.join("ood"))?
-            .into_iter()
-            .filter_map(|(name, stem)| open_split(&stem, &name).transpose())
-            .collect::<Result<Vec<_>>>()?;
+        let (train, test, ood) = open_splits(folder, layout)?;
         let head_path = folder.join("head.safetensors");
         let head = if head_path.exists() {
             Some(Head::from_tensors(&TensorFile::open(&head_path)?)?)
@@ -82,18 +84,52 @@ impl Pack {
     }
 }
 
-/// Opens `stem.safetensors` or `stem.npy`, if one exists.
-fn open_split(stem: &Path, name: &str) -> Result<Option<Dataset<'static>>> {
-    for extension in ["safetensors", "npy"] {
-        // Not `with_extension`: a set may be called `v1.5`.
-        let path = PathBuf::from(format!("{}.{extension}", stem.display()));
-        if path.exists() {
-            let mut dataset = open_dataset(&path, None)?;
-            name.clone_into(&mut dataset.name);
-            return Ok(Some(dataset));
-        }
+fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
+    let train = split_path(&folder.join("train"));
+    let cache = match &train {
+        // A pack may hold any other files; only two sets of training rows leave it open which to use.
+        Some(train) => Cache::no_other_train(folder, train).map(|()| None)?,
+        None => Cache::find(folder)?,
+    };
+    if layout.is_some() && !cache.as_ref().is_some_and(Cache::needs_layout) {
+        return Err(Error::parameter(
+            "--raw",
+            "a folder with files without header (train_in.mmap, val_in.mmap, NAME_out.mmap)",
+            format!("{}, which has none", folder.display()),
+        ));
     }
-    Ok(None)
+    if let Some(cache) = cache {
+        return cache.open(layout);
+    }
+    let Some(train) = train else {
+        return Err(Error::malformed(
+            folder,
+            "a pack folder",
+            "it has neither train.safetensors nor train.npy",
+        ));
+    };
+    let train = open_split(&train, "train")?;
+    let test = split_path(&folder.join("test"));
+    let test = test.map(|path| open_split(&path, "test")).transpose()?;
+    let ood = ood_names(&folder.join("ood"))?
+        .into_iter()
+        .filter_map(|(name, stem)| Some((name, split_path(&stem)?)))
+        .map(|(name, path)| open_split(&path, &name))
+        .collect::<Result<_>>()?;
+    Ok((train, test, ood))
+}
+
+/// `stem.safetensors` or `stem.npy`, if one exists.
+fn split_path(stem: &Path) -> Option<PathBuf> {
+    // Not `with_extension`: a set may be called `v1.5`.
+    let with = |extension| PathBuf::from(format!("{}.{extension}", stem.display()));
+    ["safetensors", "npy"].map(with).into_iter().find(|path| path.exists())
+}
+
+fn open_split(path: &Path, name: &str) -> Result<Dataset<'static>> {
+    let mut dataset = open_dataset(path, None)?;
+    name.clone_into(&mut dataset.name);
+    Ok(dataset)
 }
 
 /// The sets in a folder, sorted, as (name, path without extension).

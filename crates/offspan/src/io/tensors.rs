@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::labels::{Integer, Labels};
 use super::matrix::{ElementType, FileKind, Matrix, Order, file_kind};
-use super::{Bytes, FeatureSource, npy, write_bytes};
+use super::{Bytes, FeatureSource, LARGEST_THUMBNAIL, Thumbnails, npy, write_bytes};
 use crate::{Error, Real, Result, WeightType};
 
 const WHAT: &str = "a safetensors file";
@@ -217,6 +217,40 @@ impl TensorFile {
             integer,
             name: self.label(name),
         })
+    }
+
+    /// Bytes [rows, height, width] (grey) or [rows, height, width, 3] (red, green, blue).
+    pub(super) fn thumbnails(&self, name: &str) -> Result<Thumbnails> {
+        let tensor = self.tensor(name)?;
+        if tensor.dtype != Dtype::U8 {
+            return Err(Error::ElementType {
+                path: self.path.clone(),
+                what: format!("`{name}`"),
+                expected: "U8",
+                got: tensor.dtype.to_string(),
+            });
+        }
+        let sides = 1..=LARGEST_THUMBNAIL;
+        let parts = match tensor.shape[..] {
+            [rows, height, width] => Some((rows, height, width, 1)),
+            [rows, height, width, channels @ 3] => Some((rows, height, width, channels)),
+            _ => None,
+        };
+        let fits = |parts: &(usize, usize, usize, usize)| {
+            sides.contains(&parts.1) && sides.contains(&parts.2)
+        };
+        let Some((rows, height, width, channels)) = parts.filter(fits) else {
+            return Err(Error::shape(
+                self.label(name),
+                format!(
+                    "[rows, height, width] or [rows, height, width, 3] with sides from 1 to \
+                     {LARGEST_THUMBNAIL}"
+                ),
+                format!("{:?}", tensor.shape),
+            ));
+        };
+        let (bytes, data) = (self.bytes.clone(), tensor.data.clone());
+        Ok(Thumbnails { bytes, data, rows, height, width, channels })
     }
 
     /// A two-dimensional tensor, read whole.

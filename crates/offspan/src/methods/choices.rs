@@ -14,6 +14,14 @@ macro_rules! choice {
             $($(#[$about])* $variant,)*
         }
 
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
+                    $($name::$variant => $text,)*
+                })
+            }
+        }
+
         impl FromStr for $name {
             type Err = String;
 

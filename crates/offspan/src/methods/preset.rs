@@ -89,7 +89,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "cifar10-resnet18-supcon",
         network: "ResNet18 on CIFAR-10, trained with supervised contrast",
-        settings: &[kernel("kpca-rff", 1.0, 2048, 0.7)],
+        settings: &[cosine(0.85), kernel("kpca-rff", 1.0, 2048, 0.7)],
     },
 ];
 

@@ -1,0 +1,157 @@
+//! Reports: one page that needs nothing else, its plots as files, and the same numbers everywhere.
+
+use std::path::Path;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::check_document;
+use crate::util::Place;
+
+/// Words of a page, without its plots and styles.
+fn words(html: &str) -> String {
+    let mut text = String::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        text += &rest[..start];
+        let skip = ["<svg", "<style"].iter().find(|tag| rest[start..].starts_with(**tag));
+        let end = match skip {
+            Some(tag) => format!("</{}>", &tag[1..]),
+            None => ">".to_owned(),
+        };
+        rest = &rest[start + rest[start..].find(&end).unwrap() + end.len()..];
+        text.push(' ');
+    }
+    text
+}
+
+fn files_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_report_tells_the_threshold_and_how_often_it_is_wrong() {
+    let place = Place::new();
+    place.small_pack("pack", 600, 200);
+    let text = place.run("eval pack --method pca,energy --report out --json out.json").fine();
+    assert!(text.ends_with("\nreport: out/report.html\n"), "{text}");
+    assert!(!text.contains("confidence"), "intervals that nobody asked for");
+    let document = place.json("out.json");
+    check_document(&document, "pack", &["pca", "energy"], "fpr95");
+    assert_eq!(document, place.json("out/results.json"));
+
+    let html = String::from_utf8(place.read("out/report.html")).unwrap();
+    let words = words(&html);
+    assert!(words.contains("pca on pack"), "the first method is the subject");
+    assert!(words.contains("about 5 % of ordinary samples are called strangers by mistake"));
+    let sets = &document["results"][0]["sets"];
+    for name in ["digits", "textures"] {
+        let share = 100.0 * sets[name]["fpr95"].as_f64().unwrap();
+        let told = format!("{} % of {name}", (100.0 * share).round() / 100.0);
+        assert!(words.contains(&told), "{told} in {words}");
+        let interval = sets[name]["intervals"]["auroc"][0].as_f64().unwrap();
+        assert!(words.contains(&format!("({:.2} – ", 100.0 * interval)), "interval of {name}");
+    }
+    for outside in ["http://www", "https://", "<script", "url("] {
+        assert!(!html.replace("http://www.w3.org/", "").contains(outside), "{outside}");
+    }
+    assert!(!html.contains("NaN"), "a plot of what is no number");
+}
+
+#[test]
+fn a_report_has_its_plots_as_files_and_its_table_for_machines() {
+    let place = Place::new();
+    place.small_pack("pack", 600, 200);
+    place.run("eval pack --method kpca-nys --landmarks 64 --report out").fine();
+    assert_eq!(
+        files_in(&place.path("out")),
+        ["plots", "report.html", "results.csv", "results.json", "results.md"]
+    );
+    let plots = files_in(&place.path("out/plots"));
+    for name in [
+        "mds-phi",
+        "mds-z",
+        "norms",
+        "norms-cosine",
+        "pr",
+        "roc",
+        "scores-digits",
+        "scores-textures",
+        "tsne-phi",
+        "tsne-z",
+        "variance",
+    ] {
+        for (ending, start) in [("svg", &b"<svg"[..]), ("png", b"\x89PNG")] {
+            let file = format!("{name}.{ending}");
+            assert!(plots.contains(&file), "{file} of {plots:?}");
+            assert!(place.read(&format!("out/plots/{file}")).starts_with(start), "{file}");
+        }
+    }
+    assert_eq!(plots.len(), 22, "{plots:?}");
+    let table = String::from_utf8(place.read("out/results.csv")).unwrap();
+    assert!(table.starts_with("method,average FPR95,AUROC,AUPR,digits FPR95,"), "{table}");
+    assert_eq!(table.lines().count(), 2);
+}
+
+#[test]
+fn the_same_command_writes_the_same_report() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 100);
+    let read = |folder: &str| {
+        place.run(&format!("eval pack --method kpca-rff --features 64 --report {folder}")).fine();
+        let mut files: Vec<Vec<u8>> = vec![place.read(&format!("{folder}/report.html"))];
+        let plots = place.path(&format!("{folder}/plots"));
+        files.extend(files_in(&plots).iter().map(|name| std::fs::read(plots.join(name)).unwrap()));
+        files
+    };
+    assert!(read("one") == read("two"));
+}
+
+#[test]
+fn thumbnails_of_a_pack_are_shown_beside_the_rows_at_both_ends() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 40);
+    let path = place.path("pack/test.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let pixels: Vec<u8> = (0..40 * 4 * 4).map(|pixel| (pixel % 251) as u8).collect();
+    let mut all: Vec<(String, TensorView<'_>)> = tensors.tensors();
+    all.push((
+        "thumbnails".to_owned(),
+        TensorView::new(Dtype::U8, vec![40, 4, 4], &pixels).unwrap(),
+    ));
+    let with_pictures = safetensors::serialize(all, None).unwrap();
+    std::fs::write(&path, with_pictures).unwrap();
+    place.run("eval pack --method pca --report out").fine();
+    let html = String::from_utf8(place.read("out/report.html")).unwrap();
+    assert_eq!(html.matches("<img src=\"data:image/png;base64,").count(), 16);
+}
+
+#[test]
+fn the_report_of_the_demo_is_small_and_shows_its_best_method() {
+    let place = Place::new();
+    let text = place.run("demo --report out").fine();
+    assert!(text.ends_with("\nreport: out/report.html\n"), "{text}");
+    let html = place.read("out/report.html");
+    assert!(html.len() < 3_000_000, "{} bytes", html.len());
+    let results = place.json("out/results.json");
+    let results = results["results"].as_array().unwrap();
+    let rate = |result: &&serde_json::Value| result["average"]["fpr95"].as_f64().unwrap();
+    let best = results.iter().min_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap();
+    let title = format!("<h1>{} on demo</h1>", best["method"].as_str().unwrap());
+    assert!(String::from_utf8(html).unwrap().contains(&title), "{title}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_says_where() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 40);
+    place.write("file", "");
+    let ran = place.run("eval pack --method pca --report file/out");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: cannot make the folder file/out: "), "{ran:?}");
+}

@@ -1,0 +1,45 @@
+//! What can go wrong in an evaluation or a study.
+
+use offspan_report::plot::PngError;
+
+/// Result with [`StudyError`].
+pub type Result<T, E = StudyError> = std::result::Result<T, E>;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StudyError {
+    /// The library says why.
+    #[error(transparent)]
+    Library(#[from] offspan::Error),
+    /// What was given does not make a study.
+    #[error("{0}")]
+    Setup(String),
+    /// A plot cannot become a picture.
+    #[error("cannot draw {plot}: {source}")]
+    Picture {
+        /// The plot's file name.
+        plot: String,
+        /// The reason.
+        source: PngError,
+    },
+    /// A folder for results cannot be made.
+    #[error("cannot make the folder {path}: {source}")]
+    Folder {
+        /// The folder.
+        path: String,
+        /// The system's own reason.
+        source: std::io::Error,
+    },
+    /// A document cannot be written as JSON.
+    #[error("cannot write JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl StudyError {
+    /// Whether the user asked for the stop.
+    #[must_use]
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, StudyError::Library(offspan::Error::Interrupted { .. }))
+    }
+}

@@ -1,0 +1,20 @@
+//! How well detectors do on a pack, as tables, reports with pictures and whole studies.
+//!
+//! | step | module |
+//! |---|---|
+//! | fit methods on a pack and judge their scores | [`evaluation`] |
+//! | everything that is to be seen of one method, as data | [`portrait`] |
+//! | a page that can be sent to a colleague, with its plots as files | [`report`] |
+//! | the studies of the kernel PCA paper, cached and resumable | [`study`] |
+//!
+//! Numbers are fractions everywhere but in the tables, which are in percent.
+
+mod error;
+pub mod evaluation;
+mod folder;
+pub mod portrait;
+pub mod report;
+pub mod study;
+mod words;
+
+pub use error::{Result, StudyError};

@@ -1,0 +1,265 @@
+//! Everything that is to be seen of one method on one pack, as data: a page can be drawn from it
+//! again without the pack.
+
+use ndarray::{Array2, Axis, concatenate};
+use offspan::io::{Dataset, for_each_row, read_rows};
+use offspan::metrics::{EvalOptions, Evaluation, threshold_at_tpr};
+use offspan::{Detector, Observer, uniform_rows};
+use offspan_report::embed::{EmbedError, Mds, Tsne, squared_distances};
+use offspan_report::page;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::evaluation::{MethodResult, Scored, Sets};
+use crate::{Result, StudyError};
+
+/// One method on one pack.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Portrait {
+    /// The pack's name.
+    pub pack: String,
+    /// What the method is called in tables.
+    pub method: String,
+    /// The method with its parameters.
+    pub params: Value,
+    /// Rows of the fit.
+    pub train_rows: u64,
+    /// Width of the features.
+    pub width: usize,
+    /// Share of test rows that the threshold keeps.
+    pub keep: f64,
+    /// The lowest score that is kept.
+    pub threshold: f64,
+    /// In-distribution test rows.
+    pub test: SetPortrait,
+    /// Out-of-distribution sets, each with how well it is told apart.
+    pub ood: Vec<(SetPortrait, Evaluation)>,
+    /// What each kernel PCA of the method learnt.
+    pub spectra: Vec<Spectrum>,
+    /// Pictures of a sample of the rows.
+    pub pictures: Vec<Picture>,
+    /// Why pictures are missing.
+    pub no_pictures: Vec<String>,
+}
+
+/// The rows of one set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SetPortrait {
+    /// Its name.
+    pub name: String,
+    /// Score of each row.
+    pub scores: Vec<f64>,
+    /// Length of each row's features.
+    pub norms: Vec<f64>,
+    /// Rows with the highest and the lowest scores, which have a picture.
+    pub thumbnails: Vec<Thumbnail>,
+}
+
+/// The picture of one row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Thumbnail {
+    /// The row.
+    pub row: usize,
+    /// `data:image/png;base64,…`
+    pub data_uri: String,
+}
+
+/// How much of the variance the first directions hold.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Spectrum {
+    /// Directions kept, q.
+    pub components: usize,
+    /// Dimensions of the feature map.
+    pub dimensions: usize,
+    /// Share of the variance that the kept ones hold.
+    pub explained: f64,
+    /// Share that the first 1, 2, … directions hold, as far as they are known.
+    pub shares: Vec<f64>,
+}
+
+/// Rows in two dimensions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Picture {
+    /// `t-SNE` or `MDS`.
+    pub kind: String,
+    /// `z` for the features themselves, `phi` for the kernel's feature space.
+    pub space: String,
+    /// Points by set, the test rows first.
+    pub groups: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// In-distribution rows in a picture, and rows of all other sets together.
+const ROWS_IN: usize = 500;
+const ROWS_OUT: usize = 500;
+
+/// Rows at each end of the scores that are shown.
+pub(crate) const EXTREMES: usize = 8;
+
+impl Portrait {
+    /// Looks at a method's scores of a pack, and at the rows behind them.
+    ///
+    /// # Errors
+    /// If rows cannot be read, or the observer asks to stop.
+    pub fn of(
+        pack: &str,
+        sets: &Sets<'_>,
+        result: &MethodResult,
+        scored: &Scored,
+        options: &EvalOptions,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
+        let threshold = threshold_at_tpr(&scored.ind, options.tpr).map_err(offspan::Error::from)?;
+        let ood = sets
+            .ood
+            .iter()
+            .zip(&scored.ood)
+            .map(|(set, scores)| {
+                Ok((SetPortrait::of(set, scores, observer)?, result.sets[&set.name]))
+            })
+            .collect::<Result<_>>()?;
+        let (pictures, no_pictures) = pictures(sets, &scored.detector, options.seed, observer)?;
+        let info = scored.detector.info();
+        Ok(Portrait {
+            pack: pack.to_owned(),
+            method: result.method.clone(),
+            params: json!(info.spec),
+            train_rows: info.training.rows,
+            width: info.training.width,
+            keep: options.tpr,
+            threshold,
+            test: SetPortrait::of(sets.test, &scored.ind, observer)?,
+            ood,
+            spectra: spectra(&scored.detector),
+            pictures,
+            no_pictures,
+        })
+    }
+}
+
+impl SetPortrait {
+    fn of(data: &Dataset<'_>, scores: &[f64], observer: &dyn Observer) -> Result<Self> {
+        let mut norms = Vec::with_capacity(data.rows());
+        for_each_row(data, observer, |row| {
+            norms.push(row.iter().map(|x| x * x).sum::<f64>().sqrt());
+        })?;
+        Ok(SetPortrait {
+            name: data.name.clone(),
+            scores: scores.to_vec(),
+            norms,
+            thumbnails: thumbnails(data, scores)?,
+        })
+    }
+}
+
+/// Pictures of the rows at both ends of the scores, where the pack has them.
+fn thumbnails(data: &Dataset<'_>, scores: &[f64]) -> Result<Vec<Thumbnail>> {
+    let ranked = ranked(scores);
+    let (low, high) = (ranked.iter().take(EXTREMES), ranked.iter().rev().take(EXTREMES));
+    let mut thumbnails: Vec<Thumbnail> = Vec::new();
+    for &row in low.chain(high) {
+        let known = thumbnails.iter().any(|thumbnail| thumbnail.row == row);
+        let Some(pixels) = data.thumbnail(row).filter(|_| !known) else { continue };
+        let size = (pixels.width, pixels.height);
+        let picture =
+            page::Picture::from_pixels(size, pixels.channels, pixels.pixels, String::new())
+                .map_err(|source| StudyError::Picture {
+                    plot: format!("row {row} of {}", data.name),
+                    source,
+                })?;
+        thumbnails.push(Thumbnail { row, data_uri: picture.data_uri });
+    }
+    Ok(thumbnails)
+}
+
+/// Rows from the lowest score to the highest; equal ones in their order.
+pub(crate) fn ranked(scores: &[f64]) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..scores.len()).collect();
+    rows.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]).then(a.cmp(&b)));
+    rows
+}
+
+fn spectra(detector: &Detector) -> Vec<Spectrum> {
+    let eigenvalues = detector.eigenvalues();
+    let pairs = detector.kpca_summaries().into_iter().zip(eigenvalues);
+    pairs
+        .map(|(summary, eigenvalues)| {
+            let kept: f64 = eigenvalues.iter().take(summary.components).sum();
+            let total = kept / summary.explained_variance;
+            let shares = eigenvalues.iter().scan(0.0, |sum, value| {
+                *sum += value;
+                Some(*sum / total)
+            });
+            Spectrum {
+                components: summary.components,
+                dimensions: summary.dimensions,
+                explained: summary.explained_variance,
+                shares: shares.collect(),
+            }
+        })
+        .collect()
+}
+
+/// Pictures of a sample of the rows, and the reasons why some cannot be made.
+fn pictures(
+    sets: &Sets<'_>,
+    detector: &Detector,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<(Vec<Picture>, Vec<String>)> {
+    let each = (ROWS_OUT / sets.ood.len().max(1)).max(1);
+    let mut names = vec![sets.test.name.clone()];
+    let mut parts = vec![sample(sets.test, ROWS_IN, seed)?];
+    for set in sets.ood {
+        names.push(set.name.clone());
+        parts.push(sample(set, each, seed)?);
+    }
+    let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
+    let rows = concatenate(Axis(0), &views)
+        .unwrap_or_else(|_| unreachable!("the sets of a pack have the same width"));
+    let mut spaces = vec![("z", squared_distances(rows.view()))];
+    spaces.extend(detector.feature_space_distances(rows).map(|distances| ("phi", distances)));
+    let (mut pictures, mut without) = (Vec::new(), Vec::new());
+    for (space, distances) in &spaces {
+        for kind in ["t-SNE", "MDS"] {
+            let progress = |done: usize, of: usize| {
+                if done == 0 {
+                    observer.begin(&format!("{kind} of rows in {space}"), of as u64);
+                }
+                observer.advance(1);
+                !observer.interrupted()
+            };
+            let embedded = match kind {
+                "t-SNE" => Tsne { seed, ..Tsne::default() }.fit(distances.view(), &progress),
+                _ => Mds { seed, ..Mds::default() }.fit(distances.view(), &progress),
+            };
+            match embedded {
+                Ok(embedding) => {
+                    let mut points =
+                        embedding.points.rows().into_iter().map(|row| (row[0], row[1]));
+                    let groups = names.iter().zip(&parts).map(|(name, part)| {
+                        (name.clone(), points.by_ref().take(part.nrows()).collect())
+                    });
+                    let groups = groups.collect();
+                    pictures.push(Picture { kind: kind.into(), space: (*space).into(), groups });
+                }
+                Err(EmbedError::Interrupted) => {
+                    return Err(offspan::Error::Interrupted { hint: String::new() }.into());
+                }
+                Err(error) => without.push(format!("No {kind} picture of {space}: {error}.")),
+            }
+        }
+    }
+    Ok((pictures, without))
+}
+
+/// A seeded sample of the rows, in their order.
+pub(crate) fn sample(data: &Dataset<'_>, count: usize, seed: u64) -> Result<Array2<f64>> {
+    let count = count.min(data.rows());
+    let mut rows = Array2::zeros((count, data.width()));
+    if count > 0 {
+        for (mut to, row) in rows.outer_iter_mut().zip(uniform_rows(data.rows(), count, seed)?) {
+            to.assign(&read_rows::<f64>(&*data.features, row..row + 1)?.row(0));
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,62 @@
+//! The rows at both ends of the scores, with the numbers by which they can be looked up.
+
+use offspan_report::page::{Block, Picture, Section, Table};
+
+use super::overview::short;
+use crate::portrait::{EXTREMES, Portrait, SetPortrait, ranked};
+
+pub(super) fn section(portrait: &Portrait) -> Section {
+    let test = [&portrait.test];
+    let strangers: Vec<&SetPortrait> = portrait.ood.iter().map(|(set, _)| set).collect();
+    let mut blocks = vec![Block::Text(
+        "Rows are numbered from 0 within their set, in the order of the pack.".to_owned(),
+    )];
+    for (caption, sets, highest) in [
+        (
+            "Least like the training data: ordinary samples that are the first to be called strangers",
+            &test[..],
+            false,
+        ),
+        ("Strangers that are the first to pass", &strangers[..], true),
+        ("Most like the training data: ordinary samples with the highest scores", &test[..], true),
+        ("Strangers with the lowest scores", &strangers[..], false),
+    ] {
+        blocks.extend(table(caption, sets, highest, portrait.threshold));
+    }
+    super::section("Rows worth a look", blocks)
+}
+
+fn table(caption: &str, sets: &[&SetPortrait], highest: bool, threshold: f64) -> Vec<Block> {
+    let mut rows: Vec<(f64, &SetPortrait, usize)> = Vec::new();
+    for set in sets {
+        let ranked = ranked(&set.scores);
+        let ends: Vec<usize> = match highest {
+            true => ranked.into_iter().rev().take(EXTREMES).collect(),
+            false => ranked.into_iter().take(EXTREMES).collect(),
+        };
+        rows.extend(ends.into_iter().map(|row| (set.scores[row], *set, row)));
+    }
+    rows.sort_by(|a, b| if highest { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
+    rows.truncate(EXTREMES);
+    let cells = rows.iter().map(|(score, set, row)| {
+        let called = if *score >= threshold { "ordinary" } else { "stranger" };
+        vec![set.name.as_str().into(), row.to_string().into(), short(*score).into(), called.into()]
+    });
+    let mut blocks = vec![Block::Table(Table {
+        caption: caption.to_owned(),
+        header: ["set", "row", "score", "called"].map(str::to_owned).to_vec(),
+        rows: cells.collect(),
+    })];
+    let pictures: Vec<Picture> = rows
+        .iter()
+        .filter_map(|(score, set, row)| {
+            let thumbnail = set.thumbnails.iter().find(|thumbnail| thumbnail.row == *row)?;
+            let caption = format!("{} {row}: {}", set.name, short(*score));
+            Some(Picture { data_uri: thumbnail.data_uri.clone(), caption })
+        })
+        .collect();
+    if !pictures.is_empty() {
+        blocks.push(Block::Pictures(pictures));
+    }
+    blocks
+}

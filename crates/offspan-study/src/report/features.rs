@@ -1,0 +1,74 @@
+//! The features themselves: their lengths, and how much of their variance the subspace holds.
+
+use offspan_report::page::{Block, Section};
+use offspan_report::plot::{Curve, Histograms, Lines, PointMark, Set};
+
+use super::ORDINARY;
+use crate::folder::Album;
+use crate::portrait::{Portrait, SetPortrait, Spectrum};
+use crate::words::{grouped, share};
+
+pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Section {
+    let sets = |of: &dyn Fn(&f64) -> f64| {
+        let values = |set: &SetPortrait| set.norms.iter().map(of).collect();
+        let mut sets = vec![Set::new(ORDINARY, values(&portrait.test))];
+        sets.extend(portrait.ood.iter().map(|(set, _)| Set::new(set.name.clone(), values(set))));
+        sets
+    };
+    let before = Histograms {
+        title: "Lengths of the features differ from set to set".to_owned(),
+        x_label: "length of a sample's features, ‖z‖".to_owned(),
+        sets: sets(&|norm| *norm),
+        ..Histograms::default()
+    };
+    let after = Histograms {
+        title: "After the cosine map every length is 1: directions are left".to_owned(),
+        x_label: "length after z / ‖z‖".to_owned(),
+        sets: sets(&|norm| if *norm > 0.0 { 1.0 } else { 0.0 }),
+        ..Histograms::default()
+    };
+    let text = "Strangers often have shorter features than ordinary samples, but not always, and a score \
+                that rests on length alone goes wrong where they have not. The cosine map takes the \
+                length away.";
+    let mut blocks = vec![
+        Block::Text(text.to_owned()),
+        album.show(vec![
+            ("norms".to_owned(), before.into(), String::new()),
+            ("norms-cosine".to_owned(), after.into(), String::new()),
+        ]),
+    ];
+    if !portrait.spectra.is_empty() {
+        let plots = portrait.spectra.iter().enumerate().map(|(number, spectrum)| {
+            let name =
+                if number == 0 { "variance".to_owned() } else { format!("variance-{number}") };
+            (name, explained_variance(spectrum).into(), String::new())
+        });
+        blocks.push(album.show(plots.collect()));
+    }
+    super::section("Features", blocks)
+}
+
+fn explained_variance(spectrum: &Spectrum) -> Lines {
+    let points = spectrum.shares.iter().enumerate();
+    Lines {
+        title: format!(
+            "{} of {} directions hold {} of the variance",
+            grouped(spectrum.components),
+            grouped(spectrum.dimensions),
+            share(spectrum.explained)
+        ),
+        x_label: "directions kept".to_owned(),
+        y_label: "share of the variance".to_owned(),
+        y_range: Some((0.0, 1.0)),
+        curves: vec![Curve::new(
+            "explained variance",
+            points.map(|(index, &share)| (index as f64 + 1.0, share)).collect(),
+        )],
+        marks: vec![PointMark {
+            x: spectrum.components as f64,
+            y: spectrum.explained,
+            label: format!("q = {}", spectrum.components),
+        }],
+        ..Lines::default()
+    }
+}

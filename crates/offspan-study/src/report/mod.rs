@@ -1,0 +1,63 @@
+//! One page about one method on one pack, for a colleague who was not there.
+
+mod extremes;
+mod features;
+mod overview;
+mod pictures;
+mod scores;
+
+pub(crate) use overview::{facts, lead};
+
+use std::path::{Path, PathBuf};
+
+use offspan_report::page::{Block, Page, Section, Table};
+use serde_json::Value;
+
+use crate::Result;
+use crate::folder::{Album, Folder, made_by};
+use crate::portrait::Portrait;
+
+/// Writes `report.html`, its plots, and the table of methods as Markdown, CSV and JSON into a
+/// folder, which is made where it is missing. Returns where the page is.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write(
+    folder: &Path,
+    portrait: &Portrait,
+    comparison: &Table,
+    document: &Value,
+) -> Result<PathBuf> {
+    let folder = Folder::make(folder)?;
+    let mut album = Album::default();
+    let mut sections = vec![facts(portrait), overview::methods(portrait, comparison)];
+    sections.extend(portrait_sections(portrait, &mut album)?);
+    let page = Page {
+        title: format!("{} on {}", portrait.method, portrait.pack),
+        lead: lead(portrait),
+        sections,
+        made_by: made_by(),
+    };
+    folder.plots(&album)?;
+    folder.text("results.md", &comparison.markdown())?;
+    folder.text("results.csv", &comparison.csv())?;
+    folder.json("results.json", document)?;
+    folder.page("report.html", &page)
+}
+
+/// What the method's scores and features look like.
+pub(crate) fn portrait_sections(portrait: &Portrait, album: &mut Album) -> Result<Vec<Section>> {
+    Ok(vec![
+        scores::section(portrait, album)?,
+        features::section(portrait, album),
+        pictures::section(portrait, album),
+        extremes::section(portrait),
+    ])
+}
+
+pub(crate) fn section(title: &str, blocks: Vec<Block>) -> Section {
+    Section { title: title.to_owned(), blocks }
+}
+
+/// What in-distribution test rows are called, for readers who have never heard the word.
+const ORDINARY: &str = "ordinary test samples";

@@ -1,0 +1,64 @@
+//! What identifies the rows of a pack: their values, wherever and however they are kept.
+
+use ndarray::ArrayView;
+use offspan::io::{Dataset, FeatureSource, Head, read_rows};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::Result;
+use crate::evaluation::Sets;
+
+/// Rows hashed at a time.
+const CHUNK: usize = 4096;
+
+/// A hash of all features, logits, labels and weights.
+pub(super) fn fingerprint(sets: &Sets<'_>) -> Result<String> {
+    let mut hash = Xxh3::new();
+    dataset(&mut hash, sets.train)?;
+    dataset(&mut hash, sets.test)?;
+    for set in sets.ood {
+        dataset(&mut hash, set)?;
+    }
+    if let Some(Head { weight, bias, block }) = sets.head {
+        numbers(&mut hash, weight.view());
+        numbers(&mut hash, bias.view());
+        if let Some(block) = block {
+            numbers(&mut hash, block.weight.view());
+            numbers(&mut hash, block.scale.view());
+            numbers(&mut hash, block.shift.view());
+        }
+    }
+    Ok(format!("{:032x}", hash.digest128()))
+}
+
+fn dataset(hash: &mut Xxh3, data: &Dataset<'_>) -> Result<()> {
+    hash.update(data.name.as_bytes());
+    rows(hash, &*data.features)?;
+    if let Some(logits) = &data.logits {
+        rows(hash, &**logits)?;
+    }
+    if let Some(labels) = &data.labels {
+        for label in labels.read(0..labels.len())? {
+            hash.update(&label.to_le_bytes());
+        }
+    }
+    for (name, extra) in &data.extras {
+        hash.update(name.as_bytes());
+        rows(hash, &*extra.rows)?;
+    }
+    Ok(())
+}
+
+fn rows(hash: &mut Xxh3, source: &dyn FeatureSource) -> Result<()> {
+    hash.update(&[source.rows() as u64, source.width() as u64].map(u64::to_le_bytes).concat());
+    for start in (0..source.rows()).step_by(CHUNK) {
+        let range = start..(start + CHUNK).min(source.rows());
+        numbers(hash, read_rows::<f64>(source, range.clone())?.view());
+        source.release(range);
+    }
+    Ok(())
+}
+
+fn numbers<D: ndarray::Dimension>(hash: &mut Xxh3, values: ArrayView<'_, f64, D>) {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    hash.update(&bytes);
+}

@@ -1,0 +1,125 @@
+//! Kernels and their approximations, each with and without the cosine map.
+
+use offspan_report::page::Block;
+use offspan_report::plot::{Bar, Bars, Plot};
+
+use super::findings::{Findings, document, failures, table};
+use super::run::Run;
+use super::runner::{Row, Runner};
+use super::widths::Widths;
+use crate::Result;
+use crate::evaluation::rate_name;
+use crate::folder::Album;
+use crate::report::section;
+use crate::words::percent;
+
+const LABELS: &[&str] = &["kernel", "cosine", "map"];
+
+/// Widths of the kernels on rows of unit length: the defaults of the methods.
+const GAUSSIAN_NYSTROM: f64 = 1.0;
+const GAUSSIAN_RANDOM: f64 = 2.0;
+const LAPLACIAN: f64 = 0.05;
+
+/// The runs of the study. Without the cosine map, a kernel's width is such that it has the same value
+/// at the median distance.
+pub(super) fn runs(runner: &Runner<'_>) -> Result<Vec<Run>> {
+    let widths = Widths::of(runner.sets.train, runner.options.seed)?;
+    let mut runs = vec![
+        Run::new("pca", &["linear", "no", "none"]).with("--no-cosine", ""),
+        Run::new("pca", &["linear", "yes", "none"]),
+    ];
+    for (cosine, word) in [(false, "no"), (true, "yes")] {
+        let run = |method: &str, kernel: &str, map: &str| {
+            let run = Run::new(method, &[kernel, word, map]);
+            if cosine { run } else { run.with("--no-cosine", "") }
+        };
+        let coef0 = if cosine { 1.0 } else { widths.coef0() };
+        let gaussian = |gamma| if cosine { gamma } else { widths.gaussian(gamma) };
+        let laplacian = if cosine { LAPLACIAN } else { widths.laplacian(LAPLACIAN) };
+        runs.extend([
+            run("kpca-nys", "linear", "Nyström").with("--kernel", "linear"),
+            run("kpca-nys", "polynomial", "Nyström")
+                .with("--kernel", "polynomial")
+                .with("--coef0", coef0),
+            run("kpca-sketch", "polynomial", "random").with("--coef0", coef0),
+            run("kpca-nys", "laplacian", "Nyström")
+                .with("--kernel", "laplacian")
+                .with("--gamma", laplacian),
+            run("kpca-rff", "laplacian", "random")
+                .with("--kernel", "laplacian")
+                .with("--gamma", laplacian),
+        ]);
+        // With the cosine map the study's own γ counts, if it has one.
+        let mut nystrom = run("kpca-nys", "gaussian", "Nyström");
+        let mut random = run("kpca-rff", "gaussian", "random");
+        if !cosine {
+            nystrom = nystrom.with("--gamma", gaussian(GAUSSIAN_NYSTROM));
+            random = random.with("--gamma", gaussian(GAUSSIAN_RANDOM));
+        }
+        runs.extend([nystrom, random]);
+    }
+    Ok(runs.into_iter().map(|run| runner.landmarks_for(run)).collect())
+}
+
+pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
+    let rows = runner.run(runs(runner)?)?;
+    let table = table(LABELS, &rows, &runner.options);
+    let mut album = Album::default();
+    let text = "Which kernel, how it is approximated (random features, Nyström with landmarks, or not at \
+                all), and whether rows are scaled to unit length first. Every kernel has the width that \
+                its method takes by default; without the cosine map, the one that gives the same kernel \
+                value at the median distance between training rows. Each line is what `offspan eval` \
+                gives with the flags in its last column.";
+    let mut blocks = vec![Block::Text(text.to_owned())];
+    blocks.extend(failures(&rows));
+    blocks.push(bars(&mut album, "kernels", &rows, runner));
+    blocks.push(Block::Table(table.clone()));
+    let json = document(LABELS, &rows, &runner.options);
+    Ok(Findings { name: "kernels", section: section("Kernels", blocks), album, table, json })
+}
+
+/// Average rate and AUROC of each run as bars, best first.
+pub(super) fn bars(album: &mut Album, name: &str, rows: &[Row], runner: &Runner<'_>) -> Block {
+    let rate = rate_name(&runner.options).to_uppercase();
+    let mut found: Vec<(String, f64, f64)> = rows
+        .iter()
+        .filter_map(|row| {
+            let result = row.outcome.as_ref().ok()?;
+            Some((label(row), result.average.fpr, result.average.auroc))
+        })
+        .collect();
+    let plot = |title: String, x_label: &str, values: Vec<(String, f64)>| -> Plot {
+        let bars = values.into_iter().enumerate().map(|(index, (label, value))| {
+            let bar = Bar::new(label, 100.0 * value, percent(value));
+            if index == 0 { bar.highlighted() } else { bar }
+        });
+        Bars { title, x_label: x_label.to_owned(), bars: bars.collect(), ..Bars::default() }.into()
+    };
+    found.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let best = found.first().map_or(String::new(), |(label, ..)| label.clone());
+    let by_rate = plot(
+        format!("{best} lets the fewest strangers pass"),
+        &format!("{rate} in percent, mean over the sets (shorter is better)"),
+        found.iter().map(|(label, rate, _)| (label.clone(), *rate)).collect(),
+    );
+    found.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let best = found.first().map_or(String::new(), |(label, ..)| label.clone());
+    let by_auroc = plot(
+        format!("{best} ranks them best"),
+        "AUROC in percent, mean over the sets (longer is better)",
+        found.iter().map(|(label, _, auroc)| (label.clone(), *auroc)).collect(),
+    );
+    album.show(vec![
+        (format!("{name}-fpr"), by_rate, String::new()),
+        (format!("{name}-auroc"), by_auroc, String::new()),
+    ])
+}
+
+/// A run's labels as one.
+fn label(row: &Row) -> String {
+    match row.labels.as_slice() {
+        [kernel, cosine, map] if cosine == "yes" => format!("cosine {kernel}, {map}"),
+        [kernel, cosine, map] if cosine == "no" => format!("{kernel}, {map}"),
+        labels => labels.join(", "),
+    }
+}

@@ -1,0 +1,46 @@
+//! Packs of several layers of one network side by side.
+
+use offspan_report::page::Block;
+
+use super::findings::{Findings, document, failures, table};
+use super::kernels::bars;
+use super::run::Run;
+use super::runner::{Row, Runner};
+use crate::Result;
+use crate::folder::Album;
+use crate::report::section;
+
+const LABELS: &[&str] = &["layer", "method"];
+
+/// Methods that need features only, but for their landmarks.
+const METHODS: &[&str] = &["pca", "kpca-rff", "kpca-nys", "knn"];
+
+pub(super) fn runs(runner: &Runner<'_>) -> Vec<Run> {
+    let run = |method: &&str| runner.landmarks_for(Run::new(method, &[runner.pack, method]));
+    METHODS.iter().map(run).collect()
+}
+
+/// The study of one runner for each layer.
+pub(super) fn study(layers: &[Runner<'_>]) -> Result<Findings> {
+    let mut rows: Vec<Row> = Vec::new();
+    for runner in layers {
+        rows.extend(runner.run(runs(runner))?);
+    }
+    let options = &layers[0].options;
+    let table = table(LABELS, &rows, options);
+    let mut album = Album::default();
+    let text = "What a network keeps of its input changes from layer to layer: late layers know classes, \
+                early ones know textures. Each layer is a pack of its own, with the same sets.";
+    let mut blocks = vec![Block::Text(text.to_owned())];
+    if let [only] = layers {
+        blocks.push(Block::Note(format!(
+            "Only one layer was given, {}; more packs of the same network can be added.",
+            only.pack
+        )));
+    }
+    blocks.extend(failures(&rows));
+    blocks.push(bars(&mut album, "layers", &rows, &layers[0]));
+    blocks.push(Block::Table(table.clone()));
+    let json = document(LABELS, &rows, options);
+    Ok(Findings { name: "layers", section: section("Layers", blocks), album, table, json })
+}

@@ -1,0 +1,61 @@
+//! Kernels as they come, and kernels that learn from labels.
+
+use offspan_report::page::Block;
+
+use super::findings::{Findings, document, failures, table};
+use super::kernels::bars;
+use super::run::Run;
+use super::runner::{Row, Runner};
+use crate::Result;
+use crate::folder::Album;
+use crate::report::section;
+
+const LABELS: &[&str] = &["method", "learns"];
+
+pub(super) fn runs(runner: &Runner<'_>) -> Vec<Run> {
+    [
+        ("kpca-rff", "nothing"),
+        ("rff-opt", "which random features agree with the labels"),
+        ("dkgp-rff", "the kernel's width"),
+        ("kpca-nys", "nothing"),
+        ("dkgp-nys", "the kernel's width"),
+        ("autoencoder", "a reconstruction instead of a kernel"),
+    ]
+    .map(|(method, learns)| runner.landmarks_for(Run::new(method, &[method, learns])))
+    .to_vec()
+}
+
+pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
+    let rows = runner.run(runs(runner))?;
+    let table = table(LABELS, &rows, &runner.options);
+    let mut album = Album::default();
+    let text = "The paper's appendix lets the kernel learn: random features weighted by how well they agree \
+                with the labels (rff-opt), a width found by a Gaussian-process classifier (dkgp), and, for \
+                comparison, a small network that learns to reconstruct the features.";
+    let mut blocks = vec![Block::Text(text.to_owned())];
+    blocks.extend(failures(&rows));
+    let found: Vec<(String, String)> = rows.iter().filter_map(found).collect();
+    if !found.is_empty() {
+        blocks.push(Block::Facts(found));
+    }
+    let shown: Vec<Row> =
+        rows.iter().map(|row| Row { labels: row.labels[..1].to_vec(), ..row.clone() }).collect();
+    blocks.push(bars(&mut album, "learned", &shown, runner));
+    blocks.push(Block::Table(table.clone()));
+    let json = document(LABELS, &rows, &runner.options);
+    Ok(Findings {
+        name: "learned",
+        section: section("Learned kernels", blocks),
+        album,
+        table,
+        json,
+    })
+}
+
+/// What a fit found, in words.
+fn found(row: &Row) -> Option<(String, String)> {
+    let found = &row.outcome.as_ref().ok()?.fit.as_ref()?.found;
+    let words: Vec<String> =
+        found.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+    (!words.is_empty()).then(|| (format!("{} found", row.labels[0]), words.join(", ")))
+}

@@ -1,0 +1,146 @@
+//! The studies of the kernel PCA paper, on the user's own pack.
+//!
+//! Every study is made of runs, each of which is what `offspan eval` does with certain flags. Results
+//! are kept in the folder of the study as soon as they are there, named after the method, its
+//! parameters and the values of the rows: a study that was stopped goes on where it was, and one that
+//! is repeated computes only what changed.
+
+mod approximation;
+mod cache;
+mod cost;
+mod findings;
+mod fingerprint;
+mod kernels;
+mod layers;
+mod learned;
+mod paper;
+mod run;
+mod runner;
+mod sampling;
+mod sensitivity;
+mod theirs;
+mod widths;
+
+use std::path::{Path, PathBuf};
+
+use offspan::Observer;
+use offspan::io::Pack;
+use offspan::metrics::EvalOptions;
+use offspan_report::page::Table;
+
+use crate::evaluation::Sets;
+use crate::folder::Folder;
+use crate::{Result, StudyError};
+
+pub use run::Run;
+pub use runner::Row;
+
+use runner::Runner;
+
+/// Which study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Study {
+    /// Kernels and approximations, each with and without the cosine map.
+    Kernels,
+    /// Landmarks and residuals.
+    Sampling,
+    /// One parameter at a time, and γ against the explained variance.
+    Sensitivity,
+    /// Packs of several layers of one network.
+    Layers,
+    /// Approximated residuals against exact ones.
+    Approximation,
+    /// Time and storage of a score.
+    Cost,
+    /// With and without learnable kernels.
+    Learned,
+    /// All of them and every method, in one page.
+    Paper,
+}
+
+/// What a study is made with.
+pub struct Settings<'a> {
+    /// Flags and values for every method that takes them.
+    pub common: Vec<(String, String)>,
+    /// How scores are judged.
+    pub options: EvalOptions,
+    /// Figures of the paper to put beside.
+    pub published: Option<Table>,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+/// Makes a study of a pack and writes it into a folder, which is made where it is missing. More than
+/// one pack are layers of one network, the first of which is the one in question. Returns where the
+/// page is.
+///
+/// # Errors
+/// If a pack has not what a study needs, a file cannot be written, or the observer asks to stop.
+pub fn make(
+    study: Study,
+    packs: &[Pack],
+    folder: &Path,
+    settings: &Settings<'_>,
+) -> Result<PathBuf> {
+    if packs.is_empty() {
+        return Err(StudyError::Setup("a study needs a pack".to_owned()));
+    }
+    let uses_layers = matches!(study, Study::Layers | Study::Paper);
+    if packs.len() > 1 && !uses_layers {
+        return Err(StudyError::Setup(format!(
+            "this study looks at one pack; got {}",
+            packs.iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>().join(", ")
+        )));
+    }
+    let sets = packs.iter().map(Sets::of).collect::<Result<Vec<_>>>()?;
+    let folder = Folder::make(folder)?;
+    let page = find_out(study, packs, &sets, &folder, settings);
+    page.map_err(|error| match error {
+        StudyError::Library(offspan::Error::Interrupted { .. }) => {
+            let cache = folder.join("cache");
+            let hint = format!(
+                "; what was done is kept in {}, run the same command to go on",
+                cache.display()
+            );
+            offspan::Error::Interrupted { hint }.into()
+        }
+        other => other,
+    })
+}
+
+fn find_out(
+    study: Study,
+    packs: &[Pack],
+    sets: &[Sets<'_>],
+    folder: &Folder,
+    settings: &Settings<'_>,
+) -> Result<PathBuf> {
+    let runners = packs
+        .iter()
+        .zip(sets)
+        .map(|(pack, sets)| {
+            let Settings { common, options, observer, .. } = settings;
+            Runner::new(&pack.name, *sets, *options, common, folder, *observer)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let runner = &runners[0];
+    let findings = match study {
+        Study::Kernels => kernels::study(runner),
+        Study::Sampling => sampling::study(runner),
+        Study::Sensitivity => sensitivity::study(runner),
+        Study::Layers => layers::study(&runners),
+        Study::Approximation => approximation::study(runner),
+        Study::Cost => cost::study(runner),
+        Study::Learned => learned::study(runner),
+        Study::Paper => return paper::study(&runners, settings.published.as_ref(), folder),
+    }?;
+    findings.write(folder, runner.pack)
+}
+
+/// Figures of the paper from a file of comma-separated values: a header, then rows.
+///
+/// # Errors
+/// If they are not a table.
+pub fn published_table(text: &str) -> Result<Table> {
+    paper::published_table(text)
+}

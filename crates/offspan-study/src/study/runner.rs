@@ -1,0 +1,254 @@
+//! Does the runs of studies, those of them that no earlier study did.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use offspan::metrics::EvalOptions;
+use offspan::{MethodSpec, Observer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::cache::Cache;
+use super::fingerprint::fingerprint;
+use super::run::{Run, setting};
+use crate::Result;
+use crate::evaluation::{MethodResult, Sets, fit_and_evaluate_each};
+use crate::folder::Folder;
+use crate::words::duration;
+
+/// A run with what came of it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The first cells of its line.
+    pub labels: Vec<String>,
+    /// What to give to `offspan eval PACK` to get the same numbers.
+    pub command: String,
+    /// The result, or why there is none.
+    pub outcome: std::result::Result<MethodResult, String>,
+}
+
+/// Does runs on one pack.
+pub(super) struct Runner<'a> {
+    pub(super) pack: &'a str,
+    pub(super) sets: Sets<'a>,
+    pub(super) options: EvalOptions,
+    pub(super) observer: &'a dyn Observer,
+    common: &'a [(String, String)],
+    cache: Cache,
+    fingerprint: String,
+}
+
+impl<'a> Runner<'a> {
+    pub(super) fn new(
+        pack: &'a str,
+        sets: Sets<'a>,
+        options: EvalOptions,
+        common: &'a [(String, String)],
+        folder: &Folder,
+        observer: &'a dyn Observer,
+    ) -> Result<Self> {
+        observer.begin("looking for changes in the pack", 0);
+        let fingerprint = fingerprint(&sets)?;
+        let cache = Cache::open(folder)?;
+        Ok(Runner { pack, sets, options, observer, common, cache, fingerprint })
+    }
+
+    /// The results of runs, in their order. Each is kept as soon as it is there.
+    pub(super) fn run(&self, runs: Vec<Run>) -> Result<Vec<Row>> {
+        let runs: Vec<Run> = runs.into_iter().map(|run| run.on_top_of(self.common)).collect();
+        let specs: Vec<offspan::Result<MethodSpec>> = runs.iter().map(Run::spec).collect();
+        self.compute(&runs, &specs)?;
+        let row = |(run, spec): (Run, offspan::Result<MethodSpec>)| {
+            let outcome = match spec {
+                Ok(spec) => self.cache.get(&self.key(&spec)).unwrap_or_else(|| {
+                    Err("its result was kept and cannot be read again".to_owned())
+                }),
+                Err(error) => Err(error.to_string()),
+            };
+            Row { command: run.command(), labels: run.labels, outcome }
+        };
+        Ok(runs.into_iter().zip(specs).map(row).collect())
+    }
+
+    /// What the study's flags say, if they do.
+    pub(super) fn common(&self, flag: &str) -> Option<&str> {
+        self.common.iter().find(|(name, _)| name == flag).map(|(_, value)| value.as_str())
+    }
+
+    /// The γ of a method in this study, if its flags say anything of it.
+    pub(super) fn common_gamma(&self, method: &str) -> Option<f64> {
+        let given = self.common("--gamma").and_then(|text| text.parse().ok());
+        given.or_else(|| setting(self.common("--preset")?, method)?.gamma)
+    }
+
+    /// A run with the study's flags.
+    pub(super) fn completed(&self, run: Run) -> Run {
+        self.landmarks_for(run).on_top_of(self.common)
+    }
+
+    /// A run whose landmarks need no energies where there are none.
+    pub(super) fn landmarks_for(&self, run: Run) -> Run {
+        let energies = self.sets.train.logits.is_some() || self.sets.head.is_some();
+        let by_energy = ["kpca-nys", "dkgp-nys"].contains(&run.method.as_str());
+        let chosen = self.common("--sampling").is_some();
+        if energies || chosen || !by_energy { run } else { run.with("--sampling", "uniform") }
+    }
+
+    /// Does the runs of which no result is kept.
+    fn compute(&self, runs: &[Run], specs: &[offspan::Result<MethodSpec>]) -> Result<()> {
+        let mut seen = HashSet::new();
+        let (mut missing, mut names, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        for (run, spec) in runs.iter().zip(specs) {
+            let Ok(spec) = spec else { continue };
+            let key = self.key(spec);
+            let known = self.cache.get::<std::result::Result<MethodResult, String>>(&key);
+            if seen.insert(key.to_string()) && known.is_none() {
+                missing.push(spec.clone());
+                names.push(run.method.clone());
+                labels.push(run.labels.join(" "));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let costs = missing.iter().map(|spec| self.cost(spec)).collect();
+        let watch = Watch::new(self.observer, labels, costs);
+        let mut failure = None;
+        let kept = fit_and_evaluate_each(
+            &missing,
+            &names,
+            &self.sets,
+            &self.options,
+            &watch,
+            |index, result| {
+                let outcome = result.map(|(result, _)| result).map_err(|error| error.to_string());
+                if let Err(error) = self.cache.put(&self.key(&missing[index]), &outcome) {
+                    failure.get_or_insert(error);
+                }
+                Ok(())
+            },
+        );
+        kept.and(failure.map_or(Ok(()), Err))
+    }
+
+    /// A result that is no run: computed once for these parameters and this pack.
+    pub(super) fn remember<T: Serialize + DeserializeOwned>(
+        &self,
+        what: &str,
+        parameters: Value,
+        compute: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let key = json!({
+            "what": what,
+            "parameters": parameters,
+            "pack": self.fingerprint,
+            "metrics": self.options,
+        });
+        if let Some(known) = self.cache.get(&key) {
+            return Ok(known);
+        }
+        let result = compute()?;
+        self.cache.put(&key, &result)?;
+        Ok(result)
+    }
+
+    fn key(&self, spec: &MethodSpec) -> Value {
+        json!({ "spec": spec, "pack": self.fingerprint, "metrics": self.options })
+    }
+
+    /// About how long a run will take beside others, in no unit.
+    fn cost(&self, spec: &MethodSpec) -> f64 {
+        let width = self.sets.train.width() as f64;
+        let (train, scored) = (self.sets.train.rows() as f64, self.sets.scored_rows() as f64);
+        let numbers = numbers_of(&json!(spec));
+        let size = |name: &str| numbers.get(name).copied();
+        match spec.method().as_ref() {
+            "knn" | "tnn" => train * scored * width,
+            "autoencoder" => 20.0 * train * width * width,
+            name if name.starts_with("kpca-exact") => 10.0 * train.powi(3),
+            _ => match size("landmarks").or(size("features")) {
+                Some(m) => train * m * (m + width) + 20.0 * m.powi(3) + scored * m * (m + width),
+                None => (train + scored) * width * width / 4.0,
+            },
+        }
+    }
+}
+
+/// Every number in a document, by the name of its field.
+fn numbers_of(value: &Value) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    if let Value::Object(fields) = value {
+        for (name, inner) in fields {
+            match inner.as_f64() {
+                Some(number) => {
+                    found.insert(name.clone(), number);
+                }
+                None => found.extend(numbers_of(inner)),
+            }
+        }
+    }
+    found
+}
+
+/// Tells which of the runs is on, and how long all of them will still take.
+struct Watch<'a> {
+    observer: &'a dyn Observer,
+    labels: Vec<String>,
+    costs: Vec<f64>,
+    started: Mutex<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(observer: &'a dyn Observer, labels: Vec<String>, costs: Vec<f64>) -> Self {
+        Watch { observer, labels, costs, started: Mutex::new(Instant::now()) }
+    }
+
+    /// The seconds that are left when `done` runs are done; unknown before the first.
+    fn left(&self, done: usize, elapsed: f64) -> Option<f64> {
+        let sum = |part: &[f64]| part.iter().sum::<f64>();
+        (done > 0).then(|| elapsed * sum(&self.costs[done..]) / sum(&self.costs[..done]))
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn method(&self, _: &str, number: usize, of: usize) {
+        let elapsed = self.started.lock().map_or(0.0, |start| start.elapsed().as_secs_f64());
+        let label = &self.labels[number - 1];
+        let name = match self.left(number - 1, elapsed) {
+            Some(left) => format!("{label}, about {} left", duration(left.max(1.0).round())),
+            None => label.clone(),
+        };
+        self.observer.method(&name, number, of);
+    }
+
+    fn begin(&self, stage: &str, steps: u64) {
+        self.observer.begin(stage, steps);
+    }
+
+    fn advance(&self, steps: u64) {
+        self.observer.advance(steps);
+    }
+
+    fn note(&self, text: &str) {
+        self.observer.note(text);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.observer.interrupted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_from_the_costs() {
+        let watch = Watch::new(&offspan::Silent, vec![String::new(); 3], vec![1.0, 3.0, 4.0]);
+        assert_eq!(watch.left(0, 5.0), None);
+        assert_eq!(watch.left(1, 5.0), Some(35.0));
+        assert_eq!(watch.left(2, 20.0), Some(20.0));
+    }
+}
