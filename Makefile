@@ -1,8 +1,8 @@
 # `make test` installs what the tests need and runs them all; `make check` is what CI runs.
 
-.PHONY: test test-rust test-python wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+.PHONY: test test-rust test-python test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
 
-test: test-rust test-python
+test: test-rust test-python test-browser
 
 test-rust:
 	cargo test --workspace --locked
@@ -15,6 +15,11 @@ wheel:
 test-python: wheel
 	cargo build --release --locked
 	python3 python/tools/run_tests.py
+
+# The pages of reports and studies in a real browser: Chromium, which is installed where it can be.
+test-browser:
+	cargo build --release --locked
+	python3 -m unittest discover -s tests/browser
 
 fmt:
 	cargo fmt --all --check

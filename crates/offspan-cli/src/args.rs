@@ -211,6 +211,22 @@ pub(crate) struct ScoreArgs {
     pub(crate) raw: Option<RawLayout>,
 }
 
+/// How a pack is read, and how scores of it are judged.
+#[derive(Args)]
+pub(crate) struct JudgeArgs {
+    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+
+    /// Share of in-distribution rows to keep when the false-positive rate is measured
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
+    pub(crate) tpr: f64,
+
+    /// Rule for the false-positive rate: at-least, authors or ood-positive
+    #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
+    pub(crate) fpr_rule: FprRule,
+}
+
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -245,17 +261,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 
-    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
-
-    /// Share of in-distribution rows to keep when the false-positive rate is measured
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
-    pub(crate) tpr: f64,
-
-    /// Rule for the false-positive rate: at-least, authors or ood-positive
-    #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
-    pub(crate) fpr_rule: FprRule,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
 
     /// Confidence intervals: delong, bootstrap or bootstrap:N [default: none; with --report delong]
     #[arg(long, value_name = "METHOD", help_heading = "Metrics")]
@@ -329,17 +336,8 @@ pub(crate) struct StudyOptions {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
 
-    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
-
-    /// Share of in-distribution rows to keep when the false-positive rate is measured
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
-    pub(crate) tpr: f64,
-
-    /// Rule for the false-positive rate: at-least, authors or ood-positive
-    #[arg(long, value_name = "RULE", default_value_t = FprRule::AtLeast, help_heading = "Metrics")]
-    pub(crate) fpr_rule: FprRule,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
 
     /// Settings of the paper's authors for a network, such as imagenet-resnet50
     #[arg(long, value_name = "NETWORK", help_heading = "Where a study does not change it")]

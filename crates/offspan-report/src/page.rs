@@ -39,6 +39,8 @@ pub enum Block {
     Table(Table),
     /// Plots side by side, as SVG for pages ([`crate::plot::Theme::Page`]), each with a caption.
     Figures(Vec<(String, String)>),
+    /// Blocks that open when the reader clicks on their title.
+    Folded(String, Vec<Block>),
     /// Pictures with captions, as data URIs.
     Pictures(Vec<Picture>),
 }
@@ -215,6 +217,11 @@ impl Block {
                 }
                 writeln!(html, "</div>")
             }
+            Block::Folded(title, blocks) => {
+                let _ = writeln!(html, "<details><summary>{}</summary>", escaped(title));
+                blocks.iter().for_each(|block| block.write(html));
+                writeln!(html, "</details>")
+            }
             Block::Pictures(pictures) => {
                 *html += "<div class=\"pictures\">\n";
                 for Picture { data_uri, caption } in pictures {
@@ -233,14 +240,22 @@ impl Block {
 }
 
 impl Table {
+    /// Whether a column has words, which begin at its left, and not numbers, which end at its right.
+    fn has_words(&self, column: usize) -> bool {
+        let is_word = |cell: &Cell| cell.text.starts_with(|c: char| c.is_alphabetic());
+        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+        cells.clone().any(is_word) && cells.all(|cell| is_word(cell) || cell.text == "–")
+    }
+
     fn write(&self, html: &mut String) -> std::fmt::Result {
         *html += "<div class=\"table\"><table>\n";
         if !self.caption.is_empty() {
             writeln!(html, "<caption>{}</caption>", escaped(&self.caption))?;
         }
         *html += "<thead><tr>";
-        for name in &self.header {
-            write!(html, "<th scope=\"col\">{}</th>", escaped(name))?;
+        let class = |column| if self.has_words(column) { " class=\"words\"" } else { "" };
+        for (column, name) in self.header.iter().enumerate() {
+            write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escaped(name))?;
         }
         *html += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
@@ -253,7 +268,7 @@ impl Table {
                 }
                 match column {
                     0 => write!(html, "<th scope=\"row\">{text}</th>")?,
-                    _ => write!(html, "<td>{text}</td>")?,
+                    _ => write!(html, "<td{}>{text}</td>", class(column))?,
                 }
             }
             *html += "</tr>\n";
@@ -294,6 +309,7 @@ fn escaped(text: &str) -> String {
 
 const STYLE: &str = "\
 *{box-sizing:border-box}
+:root{color-scheme:light dark}
 body{margin:0 auto;max-width:76rem;padding:1.5rem;background:var(--paper);color:var(--ink);\
 font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .6rem}
@@ -303,25 +319,29 @@ code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:.92em}
 .lead{font-size:1.1rem}
 .note{border-left:4px solid var(--c0);padding:.4rem .8rem;background:var(--shade)}
 nav{margin:1rem 0;line-height:2}
-nav a{color:var(--ink);margin-right:1rem}
+nav a{color:var(--ink);margin-right:1rem;white-space:nowrap}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:.8rem 0}
 dt{color:var(--muted)}dd{margin:0;overflow-wrap:anywhere}
-.table{display:inline-block;vertical-align:top;max-width:100%;overflow-x:auto;margin:1rem 2rem 1rem 0}
+.table{display:inline-block;vertical-align:top;max-width:100%;overflow-x:auto;margin:1rem 0;padding-right:2rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--muted);padding-bottom:.3rem}
 th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}
-th[scope=row],thead th:first-child{text-align:left;font-weight:inherit}
-thead th{border-bottom:2px solid var(--grid);font-weight:600}
+thead th{border-bottom:2px solid var(--grid);font-weight:600;white-space:normal;vertical-align:bottom}
+th.words,td.words,th[scope=row],thead th:first-child{text-align:left}
+th[scope=row]{font-weight:inherit;position:sticky;left:0;background:var(--paper)}
 td small{display:block;color:var(--muted);font-size:.8em;line-height:1.2}
 tbody tr+tr{border-top:1px solid var(--grid)}
-.figures{display:flex;flex-wrap:wrap;gap:1rem}
-figure{margin:0;flex:1 1 30rem;max-width:40rem}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(30rem,100%),1fr));gap:1rem;align-items:start}
+figure{margin:0;overflow-x:auto}
 figure svg{width:100%;height:auto}
+details{margin:1rem 0}
+summary{cursor:pointer;color:var(--muted)}
 figcaption{color:var(--muted);font-size:.92rem;max-width:40rem}
 .pictures{display:flex;flex-wrap:wrap;gap:.6rem}
-.pictures figure{flex:0 0 auto;max-width:8rem}
+.pictures figure{flex:0 0 auto;max-width:8rem;overflow:visible}
 .pictures img{width:6rem;height:6rem;object-fit:contain;image-rendering:pixelated;border:1px solid var(--grid)}
 footer{margin-top:3rem;color:var(--muted);font-size:.9rem}
+@media(max-width:40rem){figure svg{min-width:32rem}dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}
 @media print{nav{display:none}body{max-width:none}}
 ";
 

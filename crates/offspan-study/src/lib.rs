@@ -12,6 +12,7 @@
 mod error;
 pub mod evaluation;
 mod folder;
+mod hook;
 pub mod portrait;
 pub mod report;
 pub mod study;

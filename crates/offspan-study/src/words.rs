@@ -5,10 +5,10 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.2}", 100.0 * fraction)
 }
 
-/// A fraction with its sign: 0.0465 → 4.65 %, 0.95 → 95 %.
+/// A fraction with its sign, which stays on its line: 0.0465 → 4.65 %, 0.95 → 95 %.
 pub(crate) fn share(fraction: f64) -> String {
     let text = percent(fraction);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    format!("{}\u{a0}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A whole number with thousands apart: 50000 → 50,000.
@@ -60,7 +60,10 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!([share(0.95), share(0.0465), share(1.0)], ["95 %", "4.65 %", "100 %"]);
+        assert_eq!(
+            [share(0.95), share(0.0465), share(1.0)],
+            ["95\u{a0}%", "4.65\u{a0}%", "100\u{a0}%"]
+        );
         assert_eq!(
             [grouped(999), grouped(50_000), grouped(1_281_167)],
             ["999", "50,000", "1,281,167"]

@@ -18,7 +18,7 @@ from offspan import InputError
 from ._arrays import Array, check_dtype, in_dtype, to_numpy
 from ._batches import Unpack, label_array, unpack_batch
 from ._network import evaluating, forward, placement, to_network, unwrap
-from ._plan import Layer, Plan, Request
+from ._plan import RESERVED, Layer, Plan, Request
 from ._progress import with_progress
 from ._tensorfile import TensorFileWriter
 from .extracted import Extracted
@@ -78,9 +78,9 @@ def extract(
     dtype : "float32" or "float16"
         Type of features, layers and maps. Logits are kept in float32.
     thumbnails : int, optional
-        Also store the inputs, images [rows, 1 or 3, H, W], as small pictures for reports: scaled down so that neither
+        Also keep the inputs, images [rows, 1 or 3, H, W], as small pictures for reports: scaled down so that neither
         side is longer than this many pixels (at most 256), the darkest number of each image black, the brightest
-        white. They go into the file that ``out`` names, and nowhere else.
+        white.
     unpack : function
         From a batch to (inputs, labels or None). Inputs in a tuple or a dict are several arguments of the network.
     progress : bool
@@ -95,11 +95,8 @@ def extract(
     kept = check_dtype(dtype)
     if out is not None and os.path.splitext(out)[1] != ".safetensors":
         raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
-    if thumbnails is not None:
-        if not 1 <= thumbnails <= LARGEST_THUMBNAIL:
-            raise InputError(f"thumbnails: expected 1 to {LARGEST_THUMBNAIL} pixels, got {thumbnails}")
-        if out is None:
-            raise InputError("thumbnails are stored in a split file: say out=, or use extract_pack")
+    if thumbnails is not None and not 1 <= thumbnails <= LARGEST_THUMBNAIL:
+        raise InputError(f"thumbnails: expected 1 to {LARGEST_THUMBNAIL} pixels, got {thumbnails}")
     network = unwrap(model)
     request = Request.of(network, layer, layers, pool, maps, head, logits)
     plan: Plan | None = None
@@ -130,10 +127,7 @@ def extract(
         weights = None if plan.head is None else linear_arrays(linear_layer(network, plan.head))
     if isinstance(sink, _Memory):
         return sink.extracted(weights)
-    extracted = Extracted.load(sink.path, weights)
-    # Pictures are for reports, no layer that a method could ask for.
-    extracted.layers.pop("thumbnails", None)
-    return extracted
+    return Extracted.load(sink.path, weights)
 
 
 def _small_pictures(inputs: Any, longest: int) -> Array:
@@ -168,9 +162,8 @@ class _Memory:
     def extracted(self, head: tuple[Array, Array] | None) -> Extracted:
         # Each list goes once it is joined, so that only one tensor is there twice.
         whole = {name: np.concatenate(self._parts.pop(name)) for name in list(self._parts)}
-        features = whole.pop("features")
-        logits, labels, maps = (whole.pop(name, None) for name in ("logits", "labels", "maps"))
-        return Extracted(features, logits, labels, head, whole, maps)
+        own = {name: whole.pop(name) for name in RESERVED if name in whole}
+        return Extracted(**own, head=head, layers=whole)
 
 
 def _check_rows(rows: Mapping[str, int]) -> None:

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     // A report is for comparing, and a comparison without intervals misleads.
     let interval = args.ci.or(args.report.as_ref().map(|_| IntervalMethod::DeLong));
     let options = EvalOptions {
-        tpr: args.tpr,
-        rule: args.fpr_rule,
+        tpr: args.judge.tpr,
+        rule: args.judge.fpr_rule,
         interval,
         seed: method_options.seed,
         ..EvalOptions::default()
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
             Ok((name, Detector::load(path)?))
         })
         .collect::<Result<_, Failure>>()?;
-    let pack = Pack::open_with(&args.pack, args.raw)?;
+    let pack = Pack::open_with(&args.pack, args.judge.raw)?;
     let sets = Sets::of(&pack)?;
     let named = |name: &str| names.iter().any(|given| given == name);
     let mut subject = Subject::new(args.report.as_deref(), names.iter().any(|name| name == "all"));

@@ -38,14 +38,14 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
         .transpose()?;
     let packs = packs
         .into_iter()
-        .map(|path| Ok(Pack::open_with(path, options.raw)?))
+        .map(|path| Ok(Pack::open_with(path, options.judge.raw)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     let progress = Progress::default();
     let settings = Settings {
         common: options.common(),
         options: EvalOptions {
-            tpr: options.tpr,
-            rule: options.fpr_rule,
+            tpr: options.judge.tpr,
+            rule: options.judge.fpr_rule,
             seed: options.seed,
             ..EvalOptions::default()
         },

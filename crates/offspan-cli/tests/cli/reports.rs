@@ -22,7 +22,7 @@ fn words(html: &str) -> String {
         rest = &rest[start + rest[start..].find(&end).unwrap() + end.len()..];
         text.push(' ');
     }
-    text
+    text.replace('\u{a0}', " ")
 }
 
 fn files_in(folder: &Path) -> Vec<String> {
@@ -93,7 +93,10 @@ fn a_report_has_its_plots_as_files_and_its_table_for_machines() {
     }
     assert_eq!(plots.len(), 22, "{plots:?}");
     let table = String::from_utf8(place.read("out/results.csv")).unwrap();
-    assert!(table.starts_with("method,average FPR95,AUROC,AUPR,digits FPR95,"), "{table}");
+    assert!(
+        table.starts_with("method,average FPR95,average AUROC,average AUPR,digits FPR95,"),
+        "{table}"
+    );
     assert_eq!(table.lines().count(), 2);
 }
 

@@ -86,7 +86,7 @@ impl Theme {
             Ink::Series(k) => Cow::Borrowed(palette.series[k % SERIES]),
             Ink::Step(k) => Cow::Owned(hex(viridis::rgb(k))),
             Ink::OnStep(k) => {
-                Cow::Borrowed(if viridis::wants_white(k) { "#ffffff" } else { "#111111" })
+                Cow::Borrowed(if viridis::wants_white(k) { "#ffffff" } else { "#000000" })
             }
             _ => Cow::Borrowed(palette.plain[plain_index(ink)].1),
         }
@@ -125,7 +125,7 @@ fn hex([r, g, b]: [u8; 3]) -> String {
 pub fn page_css() -> &'static str {
     static CSS: LazyLock<String> = LazyLock::new(|| {
         let (light, dark) = (variables(&LIGHT), variables(&DARK));
-        let mut scale = String::from("--on-low:#ffffff;--on-high:#111111;");
+        let mut scale = String::from("--on-low:#ffffff;--on-high:#000000;");
         for k in 0..viridis::STEPS {
             let _ = write!(scale, "--v{k}:{};", hex(viridis::rgb(k)));
         }

@@ -18,6 +18,7 @@ use offspan::{Detector, FitOptions, Found, MethodSpec, Observer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::hook::Hook;
 use crate::{Result, StudyError};
 
 /// The parts of a pack that an evaluation needs.
@@ -230,11 +231,21 @@ pub(crate) fn fit_and_evaluate_each(
     observer: &dyn Observer,
     mut visit: impl FnMut(usize, offspan::Result<(MethodResult, Scored)>) -> offspan::Result<()>,
 ) -> Result<()> {
-    let clock = Clock { observer, started: Mutex::new(Instant::now()) };
-    let fit_options = FitOptions { hold_out: 0.0, observer: &clock, ..FitOptions::default() };
+    let started = Mutex::new(Instant::now());
+    let hook = Hook {
+        observer,
+        on_method: |observer: &dyn Observer, name: &str, number: usize, of: usize| {
+            if let Ok(mut started) = started.lock() {
+                *started = Instant::now();
+            }
+            observer.method(name, number, of);
+        },
+    };
+    let seconds = || started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64());
+    let fit_options = FitOptions { hold_out: 0.0, observer: &hook, ..FitOptions::default() };
     Detector::fit_each(specs, sets.train, sets.head, &fit_options, |index, fitted| {
         let result = fitted.and_then(|detector| {
-            let facts = FitFacts::of(&detector, clock.seconds());
+            let facts = FitFacts::of(&detector, seconds());
             evaluate_detector(detector, &names[index], Some(facts), sets, options, observer)
         });
         match result {
@@ -292,42 +303,5 @@ impl FitFacts {
             components: detector.kpca_summaries().last().map(|summary| summary.components),
             found: detector.found(),
         }
-    }
-}
-
-/// Passes everything on, and knows when the current method began.
-struct Clock<'a> {
-    observer: &'a dyn Observer,
-    started: Mutex<Instant>,
-}
-
-impl Clock<'_> {
-    fn seconds(&self) -> f64 {
-        self.started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64())
-    }
-}
-
-impl Observer for Clock<'_> {
-    fn method(&self, name: &str, number: usize, of: usize) {
-        if let Ok(mut started) = self.started.lock() {
-            *started = Instant::now();
-        }
-        self.observer.method(name, number, of);
-    }
-
-    fn begin(&self, stage: &str, steps: u64) {
-        self.observer.begin(stage, steps);
-    }
-
-    fn advance(&self, steps: u64) {
-        self.observer.advance(steps);
-    }
-
-    fn note(&self, text: &str) {
-        self.observer.note(text);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.observer.interrupted()
     }
 }

@@ -56,9 +56,9 @@ pub(crate) fn metric_names(
     let rate = rate_name(options).to_uppercase();
     let mut names = Vec::new();
     for set in std::iter::once("average").chain(result.sets.keys().map(String::as_str)) {
-        names.extend([format!("{set} {rate}"), "AUROC".to_owned()]);
+        names.extend([format!("{set} {rate}"), format!("{set} AUROC")]);
         if with_precision {
-            names.push("AUPR".to_owned());
+            names.push(format!("{set} AUPR"));
         }
     }
     names

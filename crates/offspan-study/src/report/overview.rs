@@ -88,12 +88,13 @@ pub(super) fn methods(portrait: &Portrait, comparison: &Table) -> Section {
 /// Six significant digits, without needless zeros.
 pub(crate) fn short(value: f64) -> String {
     let digits = if value == 0.0 { 0.0 } else { 5.0 - value.abs().log10().floor() };
+    // The sign that plots have, too.
     let text = format!("{value:.*}", digits.clamp(0.0, 12.0) as usize);
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    text.replace('-', "−")
 }
 
 /// A method's parameters as words: leaves of the document with their names.
@@ -109,7 +110,8 @@ fn collect(name: &str, value: &serde_json::Value, found: &mut Vec<String>) {
     use serde_json::Value;
     match value {
         Value::Object(fields) => {
-            for (inner, value) in fields {
+            // How the landmark kernel's rounding is handled is for the file, not for readers.
+            for (inner, value) in fields.iter().filter(|(inner, _)| *inner != "floor") {
                 let is_tag = ["kind", "method", "name", "type", "family"].contains(&inner.as_str());
                 collect(if is_tag { name } else { inner }, value, found);
             }
@@ -133,7 +135,7 @@ mod tests {
             [short(-0.123_456_789), short(12.5), short(0.0), short(1.5e-9), short(123_456_789.0)];
         assert_eq!(
             texts,
-            ["-0.123457", "12.5", "0", "0.000000001500".trim_end_matches('0'), "123456789"]
+            ["−0.123457", "12.5", "0", "0.000000001500".trim_end_matches('0'), "123456789"]
         );
     }
 }

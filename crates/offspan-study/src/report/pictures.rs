@@ -1,7 +1,7 @@
 //! Two-dimensional pictures of the rows, as the network sees them and as the kernel does.
 
 use offspan_report::page::{Block, Section};
-use offspan_report::plot::{Group, Scatter};
+use offspan_report::plot::{Group, Scatter, Size};
 
 use super::ORDINARY;
 use crate::folder::Album;
@@ -33,6 +33,7 @@ fn scatter(picture: &Picture) -> Scatter {
         title: format!("{} of the rows {space}", picture.kind),
         groups: groups.collect(),
         embedding: true,
+        size: Size { width: 640.0, height: 480.0 },
         ..Scatter::default()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use offspan::io::{Dataset, OwnedRows};
 use offspan::{Detector, FitOptions, Silent};
 use offspan_report::page::{Block, Table};
-use offspan_report::plot::{Bar, Bars, Plot, Scale};
+use offspan_report::plot::{Bar, Bars, Plot};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -134,7 +134,7 @@ fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
             if cost.method == "knn" { bar } else { bar.highlighted() }
         });
         let x_label = x_label.to_owned();
-        Bars { title, x_label, bars: bars.collect(), x_scale: Scale::Log, ..Bars::default() }.into()
+        Bars { title, x_label, bars: bars.collect(), ..Bars::default() }.into()
     };
     let ratio = |of: fn(&Cost) -> f64| {
         let knn = costs.iter().find(|cost| cost.method == "knn").map_or(f64::NAN, of);

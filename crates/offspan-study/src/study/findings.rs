@@ -34,7 +34,7 @@ impl Findings {
         )?;
         folder.plots(&self.album)?;
         let page = Page {
-            title: format!("{pack}: {}", self.section.title.to_lowercase()),
+            title: format!("A study of {pack}"),
             lead: Vec::new(),
             sections: vec![self.section.clone()],
             made_by: made_by(),

@@ -9,6 +9,7 @@ use super::runner::{Row, Runner};
 use crate::Result;
 use crate::folder::Album;
 use crate::report::section;
+use crate::words::three_digits;
 
 const LABELS: &[&str] = &["method", "learns"];
 
@@ -56,6 +57,11 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
 fn found(row: &Row) -> Option<(String, String)> {
     let found = &row.outcome.as_ref().ok()?.fit.as_ref()?.found;
     let words: Vec<String> =
-        found.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
+        found.iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
     (!words.is_empty()).then(|| (format!("{} found", row.labels[0]), words.join(", ")))
+}
+
+/// Counts are whole, other numbers have three digits.
+fn short(value: f64) -> f64 {
+    if value.fract() == 0.0 { value } else { three_digits(value) }
 }

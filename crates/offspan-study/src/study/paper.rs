@@ -115,10 +115,17 @@ impl Methods {
         let text = "Every method of the paper's comparison that these features allow, best average first, \
                     each with its public defaults. FPR: share of strangers that pass, lower is better; \
                     AUROC and AUPR: higher is better.";
-        let without = evaluations.without.iter().map(ToString::to_string).collect::<Vec<_>>();
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
-        if !without.is_empty() {
-            blocks.push(Block::Text(format!("Not run: {}.", without.join("; "))));
+        if !evaluations.without.is_empty() {
+            let cells =
+                |left: &LeftOut| vec![left.method.as_str().into(), left.reason.as_str().into()];
+            let without = Table {
+                header: ["method", "why it did not run"].map(str::to_owned).to_vec(),
+                rows: evaluations.without.iter().map(cells).collect(),
+                ..Table::default()
+            };
+            let title = "Methods that these features do not allow".to_owned();
+            blocks.push(Block::Folded(title, vec![Block::Table(without)]));
         }
         let json = document(runner.pack, &evaluations, &runner.options);
         let findings = Findings {

@@ -1,7 +1,6 @@
 //! Does the runs of studies, those of them that no earlier study did.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Mutex;
 use std::time::Instant;
 
 use offspan::metrics::EvalOptions;
@@ -16,6 +15,7 @@ use super::run::{Run, setting};
 use crate::Result;
 use crate::evaluation::{MethodResult, Sets, fit_and_evaluate_each};
 use crate::folder::Folder;
+use crate::hook::Hook;
 use crate::words::duration;
 
 /// A run with what came of it.
@@ -113,15 +113,28 @@ impl<'a> Runner<'a> {
         if missing.is_empty() {
             return Ok(());
         }
-        let costs = missing.iter().map(|spec| self.cost(spec)).collect();
-        let watch = Watch::new(self.observer, labels, costs);
+        let costs: Vec<f64> = missing.iter().map(|spec| self.cost(spec)).collect();
+        let started = Instant::now();
+        let hook = Hook {
+            observer: self.observer,
+            on_method: |observer: &dyn Observer, _: &str, number: usize, of: usize| {
+                let (label, elapsed) = (&labels[number - 1], started.elapsed().as_secs_f64());
+                let name = match seconds_left(&costs, number - 1, elapsed) {
+                    Some(left) => {
+                        format!("{label}, about {} left", duration(left.max(1.0).round()))
+                    }
+                    None => label.clone(),
+                };
+                observer.method(&name, number, of);
+            },
+        };
         let mut failure = None;
         let kept = fit_and_evaluate_each(
             &missing,
             &names,
             &self.sets,
             &self.options,
-            &watch,
+            &hook,
             |index, result| {
                 let outcome = result.map(|(result, _)| result).map_err(|error| error.to_string());
                 if let Err(error) = self.cache.put(&self.key(&missing[index]), &outcome) {
@@ -192,52 +205,10 @@ fn numbers_of(value: &Value) -> BTreeMap<String, f64> {
     found
 }
 
-/// Tells which of the runs is on, and how long all of them will still take.
-struct Watch<'a> {
-    observer: &'a dyn Observer,
-    labels: Vec<String>,
-    costs: Vec<f64>,
-    started: Mutex<Instant>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(observer: &'a dyn Observer, labels: Vec<String>, costs: Vec<f64>) -> Self {
-        Watch { observer, labels, costs, started: Mutex::new(Instant::now()) }
-    }
-
-    /// The seconds that are left when `done` runs are done; unknown before the first.
-    fn left(&self, done: usize, elapsed: f64) -> Option<f64> {
-        let sum = |part: &[f64]| part.iter().sum::<f64>();
-        (done > 0).then(|| elapsed * sum(&self.costs[done..]) / sum(&self.costs[..done]))
-    }
-}
-
-impl Observer for Watch<'_> {
-    fn method(&self, _: &str, number: usize, of: usize) {
-        let elapsed = self.started.lock().map_or(0.0, |start| start.elapsed().as_secs_f64());
-        let label = &self.labels[number - 1];
-        let name = match self.left(number - 1, elapsed) {
-            Some(left) => format!("{label}, about {} left", duration(left.max(1.0).round())),
-            None => label.clone(),
-        };
-        self.observer.method(&name, number, of);
-    }
-
-    fn begin(&self, stage: &str, steps: u64) {
-        self.observer.begin(stage, steps);
-    }
-
-    fn advance(&self, steps: u64) {
-        self.observer.advance(steps);
-    }
-
-    fn note(&self, text: &str) {
-        self.observer.note(text);
-    }
-
-    fn interrupted(&self) -> bool {
-        self.observer.interrupted()
-    }
+/// The seconds that are left when `done` of the runs are done; unknown before the first.
+fn seconds_left(costs: &[f64], done: usize, elapsed: f64) -> Option<f64> {
+    let sum = |part: &[f64]| part.iter().sum::<f64>();
+    (done > 0).then(|| elapsed * sum(&costs[done..]) / sum(&costs[..done]))
 }
 
 #[cfg(test)]
@@ -246,9 +217,8 @@ mod tests {
 
     #[test]
     fn the_time_left_follows_from_the_costs() {
-        let watch = Watch::new(&offspan::Silent, vec![String::new(); 3], vec![1.0, 3.0, 4.0]);
-        assert_eq!(watch.left(0, 5.0), None);
-        assert_eq!(watch.left(1, 5.0), Some(35.0));
-        assert_eq!(watch.left(2, 20.0), Some(20.0));
+        let costs = [1.0, 3.0, 4.0];
+        let left = |done, elapsed| seconds_left(&costs, done, elapsed);
+        assert_eq!([left(0, 5.0), left(1, 5.0), left(2, 20.0)], [None, Some(35.0), Some(20.0)]);
     }
 }

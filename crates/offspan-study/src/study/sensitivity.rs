@@ -100,7 +100,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let maps = SUBJECTS.iter().flat_map(|subject| heat_maps(subject, &rows, runner));
     blocks.push(album.show(maps.collect()));
     blocks.extend(summary_of_failures(&rows));
-    blocks.push(Block::Table(table.clone()));
+    blocks.push(Block::Folded("All numbers".to_owned(), vec![Block::Table(table.clone())]));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {
         name: "sensitivity",
