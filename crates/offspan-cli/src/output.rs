@@ -69,6 +69,11 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "error: {text}");
 }
 
+/// Tells something on stderr that is no error.
+pub(crate) fn remark(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Prints text to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

@@ -1,11 +1,12 @@
 //! Progress on stderr; silent when stderr is not a terminal.
 
-use std::io::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use offspan::Observer;
+
+use crate::output::remark;
 
 /// Shows one stage after the other.
 #[derive(Default)]
@@ -68,18 +69,14 @@ impl Observer for Progress {
 
     fn note(&self, text: &str) {
         self.with_bar(|slot| match slot {
-            Some(bar) => bar.suspend(|| remark(text)),
-            None => remark(text),
+            Some(bar) => bar.suspend(|| remark(&format!("note: {text}"))),
+            None => remark(&format!("note: {text}")),
         });
     }
 
     fn interrupted(&self) -> bool {
         crate::interrupt::requested()
     }
-}
-
-fn remark(text: &str) {
-    let _ = writeln!(std::io::stderr(), "note: {text}");
 }
 
 impl Drop for Progress {

@@ -117,7 +117,7 @@ impl Table {
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let escaped = |text: &str| text.replace('|', "\\|");
+        let escaped = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
         let mut text = line(self.header.iter().map(|name| escaped(name)).collect());
         text += &line(self.header.iter().map(|_| "---".to_owned()).collect());
         for row in &self.rows {
@@ -140,10 +140,28 @@ impl Table {
                 text.to_owned()
             }
         };
+        // A number and its note are two cells, or no reader would take the number for one.
+        let has_note = |column: usize| {
+            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.note.is_empty()))
+        };
         let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let mut text = line(self.header.iter().map(|name| quoted(name)).collect());
+        let mut header = Vec::new();
+        for (column, name) in self.header.iter().enumerate() {
+            header.push(quoted(name));
+            if has_note(column) {
+                header.push(quoted(&format!("{name} interval")));
+            }
+        }
+        let mut text = line(header);
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| quoted(&cell.line())).collect());
+            let mut cells = Vec::new();
+            for (column, cell) in row.iter().enumerate() {
+                cells.push(quoted(&cell.text));
+                if has_note(column) {
+                    cells.push(quoted(cell.note.trim_matches(['(', ')'])));
+                }
+            }
+            text += &line(cells);
         }
         text
     }
@@ -416,7 +434,7 @@ mod tests {
         );
         assert_eq!(
             table.csv(),
-            "method,FPR95\nknn | react,4.65 (4 – 5)\n\"\"\"pca\"\", plain\",5.86\n"
+            "method,FPR95,FPR95 interval\nknn | react,4.65,4 – 5\n\"\"\"pca\"\", plain\",5.86,\n"
         );
     }
 }

@@ -22,7 +22,11 @@ impl Album {
     /// Plots side by side, each with a caption; they will be files of their own, too.
     pub(crate) fn show(&mut self, plots: Vec<(String, Plot, String)>) -> Block {
         let mut figures = Vec::new();
-        for (name, plot, caption) in plots {
+        for (mut name, plot, caption) in plots {
+            // Names of sets may become the same as file names.
+            while self.plots.iter().any(|(other, _)| *other == name) {
+                name.push_str("-2");
+            }
             figures.push((plot.svg(Theme::Page), caption));
             self.plots.push((name, plot));
         }

@@ -13,6 +13,7 @@ mod error;
 pub mod evaluation;
 mod folder;
 mod hook;
+mod numbers;
 pub mod portrait;
 pub mod report;
 pub mod study;

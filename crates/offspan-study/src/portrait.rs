@@ -3,7 +3,7 @@
 
 use ndarray::{Array2, Axis, concatenate};
 use offspan::io::{Dataset, for_each_row, read_rows};
-use offspan::metrics::{EvalOptions, Evaluation, threshold_at_tpr};
+use offspan::metrics::{EvalOptions, Evaluation, FprRule, threshold_at_tpr};
 use offspan::{Detector, Observer, uniform_rows};
 use offspan_report::embed::{EmbedError, Mds, Tsne, squared_distances};
 use offspan_report::page;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::evaluation::{MethodResult, Scored, Sets};
+use crate::numbers::{many, one};
 use crate::{Result, StudyError};
 
 /// One method on one pack.
@@ -29,7 +30,12 @@ pub struct Portrait {
     /// Share of test rows that the threshold keeps.
     pub keep: f64,
     /// The lowest score that is kept.
+    #[serde(with = "one")]
     pub threshold: f64,
+    /// How the false-positive rates of the table take their threshold, where it is not this one.
+    pub other_rule: Option<String>,
+    /// Among how many methods this one was the best, if it was chosen by that.
+    pub best_of: Option<usize>,
     /// In-distribution test rows.
     pub test: SetPortrait,
     /// Out-of-distribution sets, each with how well it is told apart.
@@ -48,6 +54,7 @@ pub struct SetPortrait {
     /// Its name.
     pub name: String,
     /// Score of each row.
+    #[serde(with = "many")]
     pub scores: Vec<f64>,
     /// Length of each row's features.
     pub norms: Vec<f64>,
@@ -127,6 +134,8 @@ impl Portrait {
             width: info.training.width,
             keep: options.tpr,
             threshold,
+            other_rule: (options.rule != FprRule::default()).then(|| options.rule.to_string()),
+            best_of: None,
             test: SetPortrait::of(sets.test, &scored.ind, observer)?,
             ood,
             spectra: spectra(&scored.detector),
@@ -137,6 +146,12 @@ impl Portrait {
 }
 
 impl SetPortrait {
+    /// The share of rows that a threshold keeps.
+    pub(crate) fn kept_by(&self, threshold: f64) -> f64 {
+        let kept = self.scores.iter().filter(|&&score| score >= threshold).count();
+        kept as f64 / self.scores.len() as f64
+    }
+
     fn of(data: &Dataset<'_>, scores: &[f64], observer: &dyn Observer) -> Result<Self> {
         let mut norms = Vec::with_capacity(data.rows());
         for_each_row(data, observer, |row| {

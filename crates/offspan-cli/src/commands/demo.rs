@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::io::{Dataset, Head, Pack, write_bytes};
-use offspan::metrics::{EvalOptions, IntervalMethod};
+use offspan::metrics::EvalOptions;
 use offspan::{FuseName, MethodOptions, ResidualName, SamplingName};
 
 use offspan_study::evaluation::{Sets, document, fit_and_evaluate_all};
+use offspan_study::report;
 
-use super::eval::{Subject, table};
+use super::eval::{Subject, report_intervals, table};
 use crate::Outcome;
 use crate::args::DemoArgs;
 use crate::output::{Failure, print, print_json};
@@ -29,9 +30,12 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     if let Some(folder) = &args.write_pack {
         write_pack(folder)?;
     }
+    if let Some(folder) = &args.report {
+        report::prepare(folder)?;
+    }
     let pack = embedded_pack()?;
     let sets = Sets::of(&pack)?;
-    let interval = args.report.as_ref().map(|_| IntervalMethod::DeLong);
+    let interval = args.report.as_ref().and_then(|_| report_intervals(&sets));
     let options = EvalOptions { interval, ..EvalOptions::default() };
     let methods = variants()
         .into_iter()

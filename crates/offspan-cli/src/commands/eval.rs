@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::Detector;
-use offspan::io::{Pack, check_writable, write_text};
+use offspan::io::{Dataset, Pack, check_writable, write_text};
 use offspan::metrics::{EvalOptions, IntervalMethod};
 use offspan_study::evaluation::{
     Evaluations, LeftOut, MethodResult, Scored, Sets, comparison, document, evaluate_detector,
@@ -15,7 +15,7 @@ use offspan_study::report;
 
 use crate::Outcome;
 use crate::args::EvalArgs;
-use crate::output::{Failure, Table, complain, json_text, percent, print, print_json};
+use crate::output::{Failure, Table, complain, json_text, percent, print, print_json, remark};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
@@ -30,8 +30,12 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     if let (Some(path), false) = (&args.json, to_stdout) {
         check_writable(path)?;
     }
-    // A report is for comparing, and a comparison without intervals misleads.
-    let interval = args.ci.or(args.report.as_ref().map(|_| IntervalMethod::DeLong));
+    if let Some(folder) = &args.report {
+        report::prepare(folder)?;
+    }
+    let pack = Pack::open_with(&args.pack, args.judge.raw)?;
+    let sets = Sets::of(&pack)?;
+    let interval = args.ci.or(args.report.as_ref().and_then(|_| report_intervals(&sets)));
     let options = EvalOptions {
         tpr: args.judge.tpr,
         rule: args.judge.fpr_rule,
@@ -48,8 +52,6 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
             Ok((name, Detector::load(path)?))
         })
         .collect::<Result<_, Failure>>()?;
-    let pack = Pack::open_with(&args.pack, args.judge.raw)?;
-    let sets = Sets::of(&pack)?;
     let named = |name: &str| names.iter().any(|given| given == name);
     let mut subject = Subject::new(args.report.as_deref(), names.iter().any(|name| name == "all"));
     let progress = Progress::default();
@@ -78,12 +80,19 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     if !to_stdout {
         print(&table(&evaluations, &options, args.ci.is_some()))?;
     }
-    if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)?
-        && !to_stdout
-    {
-        print(&format!("\nreport: {}\n", page.display()))?;
+    if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)? {
+        match to_stdout {
+            true => remark(&format!("report: {}", page.display())),
+            false => print(&format!("\nreport: {}\n", page.display()))?,
+        }
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// A report is for comparing, and a comparison without intervals misleads. Sets of one row have none.
+pub(crate) fn report_intervals(sets: &Sets<'_>) -> Option<IntervalMethod> {
+    let smallest = sets.ood.iter().chain([sets.test]).map(Dataset::rows).min()?;
+    (smallest > 1).then_some(IntervalMethod::DeLong)
 }
 
 /// The method that a report shows: the first one, or the best of all.
@@ -124,8 +133,10 @@ impl<'a> Subject<'a> {
         };
         let progress = Progress::new("report:");
         let portrait = Portrait::of(pack, sets, result, scored, options, &progress)?;
+        let best_of = self.take_best.then_some(evaluations.results.len());
+        let portrait = Portrait { best_of, ..portrait };
         let table = comparison(&evaluations.results, options);
-        Ok(Some(report::write(folder, &portrait, &table, document)?))
+        Ok(Some(report::write(folder, &portrait, &table, evaluations, document)?))
     }
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 Failure::Usage(format!("cannot read {}: {error}", path.display()))
             })?;
-            Ok::<_, Failure>(published_table(&text)?)
+            published_table(&text)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
         })
         .transpose()?;
     let packs = packs

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::check_document;
-use crate::util::{Place, f64_bytes, npy_f64};
+use crate::util::{Place, f64_bytes, matrix, npy_f64};
 
 #[test]
 fn features_alone_cannot_be_sampled_by_energy_and_the_error_says_what_to_do() {
@@ -79,4 +79,26 @@ fn a_pack_may_be_of_npy_files() {
     let digits = |document: &Value| document["results"][0]["sets"]["digits"].clone();
     assert_eq!(digits(&document), digits(&reference));
     assert!(place.run("inspect pack").fine().contains("head: -"));
+}
+
+#[test]
+fn the_authors_caches_give_what_the_same_rows_give_in_a_pack() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 60);
+    std::fs::create_dir(place.path("cache")).unwrap();
+    for (split, name) in [("train", "train_in"), ("test", "val_in"), ("ood/digits", "Digits_out")] {
+        let rows = matrix(&place.path(&format!("pack/{split}.safetensors")), "features");
+        place.write(&format!("cache/{name}.mmap"), f64_bytes(&rows));
+    }
+    std::fs::copy(place.path("pack/head.safetensors"), place.path("cache/head.safetensors"))
+        .unwrap();
+    let flags = "--method kpca-nys --landmarks 32 --json -";
+    let ours = place.run(&format!("eval pack {flags}")).json();
+    let theirs = place.run(&format!("eval cache --raw f64:128 {flags}")).json();
+    assert_eq!(theirs["results"][0]["sets"]["Digits"], ours["results"][0]["sets"]["digits"]);
+    place.run("fit cache --raw f64:128 --method pca -o net").fine();
+    assert!(place.run("inspect cache --raw f64:128").fine().contains("ood/Digits"));
+    place.run("study sampling cache --raw f64:128 --landmarks 32 -o out").fine();
+    assert!(place.run("eval cache").refused().contains("--raw"));
+    assert!(place.run("eval pack --raw f64:128").refused().contains("raw"));
 }

@@ -158,3 +158,43 @@ fn a_report_that_cannot_be_written_says_where() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.starts_with("error: cannot make the folder file/out: "), "{ran:?}");
 }
+
+#[test]
+fn the_words_of_a_report_follow_its_own_threshold_whatever_the_rule_of_the_table() {
+    let place = Place::new();
+    place.small_pack("pack", 600, 200);
+    let lead = |folder: &str, rule: &str| {
+        place.run(&format!("eval pack --method pca --fpr-rule {rule} --report {folder}")).fine();
+        words(&String::from_utf8(place.read(&format!("{folder}/report.html"))).unwrap())
+    };
+    let (ours, theirs) = (lead("one", "at-least"), lead("two", "ood-positive"));
+    let told = |text: &str| {
+        let start = text.find("these shares pass unnoticed").unwrap();
+        text[start..start + 60].to_owned()
+    };
+    assert_eq!(told(&ours), told(&theirs));
+    assert!(!ours.contains("follows the rule") && theirs.contains("follows the rule"));
+}
+
+#[test]
+fn methods_without_a_result_are_named_in_the_report() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 60);
+    let ran = place.run("eval pack --method godin,pca --report out");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let html = String::from_utf8(place.read("out/report.html")).unwrap();
+    assert!(html.contains("<h1>pca on pack</h1>"));
+    assert!(
+        html.contains("<summary>Methods without a result</summary>") && html.contains("godin_h")
+    );
+}
+
+#[test]
+fn a_set_of_a_single_row_still_makes_a_report() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 60);
+    let one = place.path("pack/ood/one.safetensors");
+    crate::util::first_rows(&place.path("pack/ood/digits.safetensors"), &one, 1);
+    place.run("eval pack --method pca --report out").fine();
+    assert!(place.has("out/plots/scores-one.png"));
+}

@@ -181,6 +181,22 @@ fn the_paper_has_every_section_and_is_drawn_again_from_what_is_kept() {
 }
 
 #[test]
+fn a_pack_with_few_rows_has_fewer_landmarks_and_every_study() {
+    let place = Place::new();
+    place.small_pack("pack", 120, 40);
+    place.run("study cost pack -o out").fine();
+    let costs = place.json("out/cost.json");
+    assert_eq!(costs["results"]["costs"].as_array().unwrap().len(), 3);
+    place.run("study sampling pack -o out").fine();
+    let document = place.json("out/sampling.json");
+    assert!(
+        lines(&document).iter().all(|(flags, line)| {
+            flags.ends_with("--landmarks 60") && line["result"].is_object()
+        })
+    );
+}
+
+#[test]
 fn layers_stand_side_by_side() {
     let place = Place::new();
     place.small_pack("late", 300, 100);
@@ -192,6 +208,12 @@ fn layers_stand_side_by_side() {
         .map(|(_, line)| line["labels"]["layer"].as_str().unwrap())
         .collect();
     assert_eq!(layers, ["late", "late", "late", "late", "early", "early", "early", "early"]);
+    // The same name twice would be one layer to a reader.
+    std::fs::create_dir(place.path("other")).unwrap();
+    std::fs::rename(place.path("early"), place.path("other/late")).unwrap();
+    place.run(&format!("study layers late other/late {SIZES} -o out")).fine();
+    let text = String::from_utf8(place.read("out/layers.csv")).unwrap();
+    assert!(text.contains("late (1),pca") && text.contains("late (2),pca"), "{text}");
 }
 
 #[test]
@@ -213,7 +235,11 @@ fn what_makes_no_study_is_refused_with_a_reason() {
     assert!(
         refused("study paper pack --published none.csv -o out").contains("cannot read none.csv")
     );
+    let message = refused("study approximation pack --landmarks 64 -o out");
+    assert!(message.contains("--landmarks has no meaning for this study"), "{message}");
     assert!(!place.has("out"), "nothing was begun");
+    let message = refused("study sampling pack --gamma nan -o out");
+    assert!(message.contains("no line of the study has a result; the first: gamma"), "{message}");
 }
 
 #[test]

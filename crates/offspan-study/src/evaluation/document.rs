@@ -8,8 +8,8 @@ use super::Evaluations;
 /// The false-positive rate's name carries its true-positive rate: `fpr95`.
 #[must_use]
 pub fn rate_name(options: &EvalOptions) -> String {
-    // 0.95 → 95, 0.995 → 99.5
-    format!("fpr{}", (options.tpr * 1000.0).round() / 10.0)
+    // 0.95 → 95, 0.995 → 99.5, without the rounding of the product.
+    format!("fpr{}", (options.tpr * 1e9).round() / 1e7)
 }
 
 /// The `offspan.eval/1` document.

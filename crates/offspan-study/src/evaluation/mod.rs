@@ -6,7 +6,7 @@ mod table;
 pub(crate) use document::name_the_rate;
 pub use document::{document, rate_name};
 pub use table::comparison;
-pub(crate) use table::{best_marked, metric_names, numbers};
+pub(crate) use table::{best_marked, left_out, metric_names, numbers};
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -42,7 +42,7 @@ impl<'a> Sets<'a> {
     pub fn of(pack: &'a Pack) -> Result<Self> {
         let missing = |what: &str| {
             StudyError::Setup(format!(
-                "pack {} has no {what}: eval compares in-distribution rows in `test` with each set \
+                "pack {} has no {what}: an evaluation compares in-distribution rows in `test` with each set \
                  in `ood/`",
                 pack.name
             ))

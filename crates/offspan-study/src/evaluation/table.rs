@@ -1,9 +1,9 @@
 //! Results as a table: every method, every set, best in bold.
 
 use offspan::metrics::EvalOptions;
-use offspan_report::page::{Cell, Table};
+use offspan_report::page::{Block, Cell, Table};
 
-use super::{MethodResult, rate_name};
+use super::{LeftOut, MethodResult, rate_name};
 use crate::words::percent;
 
 /// A value in percent, its interval where there is one, and whether more of it is better.
@@ -45,6 +45,18 @@ pub fn comparison(results: &[MethodResult], options: &EvalOptions) -> Table {
         })
         .collect();
     Table { caption: "in percent".to_owned(), header, rows }
+}
+
+/// Why methods have no results, folded away.
+pub(crate) fn left_out(without: &[LeftOut]) -> Option<Block> {
+    let cells = |left: &LeftOut| vec![left.method.as_str().into(), left.reason.as_str().into()];
+    let table = Table {
+        header: ["method", "why it has no result"].map(str::to_owned).to_vec(),
+        rows: without.iter().map(cells).collect(),
+        ..Table::default()
+    };
+    let title = "Methods without a result".to_owned();
+    (!without.is_empty()).then(|| Block::Folded(title, vec![Block::Table(table)]))
 }
 
 /// The columns of [`numbers`].

@@ -15,14 +15,21 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Section {
         sets.extend(portrait.ood.iter().map(|(set, _)| Set::new(set.name.clone(), values(set))));
         sets
     };
+    let all = portrait.ood.iter().map(|(set, _)| set).chain([&portrait.test]);
+    let zero = all.flat_map(|set| &set.norms).filter(|norm| **norm == 0.0).count();
     let before = Histograms {
-        title: "Lengths of the features differ from set to set".to_owned(),
+        title: lengths(portrait),
         x_label: "length of a sample's features, ‖z‖".to_owned(),
         sets: sets(&|norm| *norm),
         ..Histograms::default()
     };
     let after = Histograms {
-        title: "After the cosine map every length is 1: directions are left".to_owned(),
+        title: match zero {
+            0 => "After the cosine map every length is 1: directions are left".to_owned(),
+            zero => format!(
+                "After the cosine map lengths are 1, but for {zero} rows without a direction"
+            ),
+        },
         x_label: "length after z / ‖z‖".to_owned(),
         sets: sets(&|norm| if *norm > 0.0 { 1.0 } else { 0.0 }),
         ..Histograms::default()
@@ -46,6 +53,22 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Section {
         blocks.push(album.show(plots.collect()));
     }
     super::section("Features", blocks)
+}
+
+/// What there is to see of the lengths.
+fn lengths(portrait: &Portrait) -> String {
+    let median = |set: &SetPortrait| {
+        let mut norms = set.norms.clone();
+        norms.sort_by(f64::total_cmp);
+        norms.get(norms.len() / 2).copied().unwrap_or(0.0)
+    };
+    let ordinary = median(&portrait.test);
+    let shorter = portrait.ood.iter().filter(|(set, _)| median(set) < ordinary).count();
+    match portrait.ood.len() {
+        sets if shorter == sets => "Strangers have shorter features here".to_owned(),
+        _ if shorter == 0 => "Strangers do not have shorter features here".to_owned(),
+        sets => format!("Strangers have shorter features in {shorter} of {sets} sets"),
+    }
 }
 
 fn explained_variance(spectrum: &Spectrum) -> Lines {

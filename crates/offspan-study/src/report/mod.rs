@@ -14,8 +14,17 @@ use offspan_report::page::{Block, Page, Section, Table};
 use serde_json::Value;
 
 use crate::Result;
+use crate::evaluation::Evaluations;
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
+
+/// Makes the folder of a report, so that one that cannot be made is known before the work.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn prepare(folder: &Path) -> Result<()> {
+    Folder::make(folder).map(drop)
+}
 
 /// Writes `report.html`, its plots, and the table of methods as Markdown, CSV and JSON into a
 /// folder, which is made where it is missing. Returns where the page is.
@@ -26,11 +35,13 @@ pub fn write(
     folder: &Path,
     portrait: &Portrait,
     comparison: &Table,
+    evaluations: &Evaluations,
     document: &Value,
 ) -> Result<PathBuf> {
     let folder = Folder::make(folder)?;
     let mut album = Album::default();
-    let mut sections = vec![facts(portrait), overview::methods(portrait, comparison)];
+    let mut sections =
+        vec![facts(portrait), overview::methods(portrait, comparison, &evaluations.without)];
     sections.extend(portrait_sections(portrait, &mut album)?);
     let page = Page {
         title: format!("{} on {}", portrait.method, portrait.pack),

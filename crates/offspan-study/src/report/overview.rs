@@ -3,6 +3,7 @@
 use offspan_report::page::{Block, Section, Table};
 
 use super::section;
+use crate::evaluation::{LeftOut, left_out};
 use crate::portrait::Portrait;
 use crate::words::{grouped, share};
 
@@ -11,21 +12,30 @@ pub(crate) fn lead(portrait: &Portrait) -> Vec<String> {
     let passing: Vec<String> = portrait
         .ood
         .iter()
-        .map(|(set, evaluation)| format!("{} of {}", share(evaluation.fpr), set.name))
+        .map(|(set, _)| format!("{} of {}", share(set.kept_by(portrait.threshold)), set.name))
         .collect();
-    vec![
+    let mut sentences = vec![
         format!(
             "Every sample gets a score: the higher, the more it looks like what the network was \
              trained on. A sample that scores below {} is called a stranger (out-of-distribution).",
             short(portrait.threshold)
         ),
         format!(
-            "How often that is wrong: about {} of ordinary samples are called strangers by mistake, \
-             and of the strangers tried here these shares pass unnoticed: {}.",
-            share(1.0 - portrait.keep),
+            "How often that is wrong: about {} of ordinary samples are called strangers by mistake \
+             (measured on {}), and of the strangers tried here these shares pass unnoticed: {}.",
+            share(1.0 - portrait.test.kept_by(portrait.threshold)),
+            grouped(portrait.test.scores.len()),
             passing.join(", ")
         ),
-    ]
+    ];
+    if let Some(candidates) = portrait.best_of.filter(|&candidates| candidates > 1) {
+        sentences.push(format!(
+            "This page shows {}, the best of {candidates} methods by these same figures: expect a little \
+             less on strangers that nobody has measured.",
+            portrait.method
+        ));
+    }
+    sentences
 }
 
 /// Data, method, parameters and threshold.
@@ -72,9 +82,9 @@ pub(crate) fn facts(portrait: &Portrait) -> Section {
 }
 
 /// Every method on every set.
-pub(super) fn methods(portrait: &Portrait, comparison: &Table) -> Section {
+pub(super) fn methods(portrait: &Portrait, comparison: &Table, without: &[LeftOut]) -> Section {
     let several = comparison.rows.len() > 1;
-    let text = format!(
+    let mut text = format!(
         "FPR is the share of strangers that pass a threshold which keeps {} of ordinary samples: lower \
          is better. AUROC is the chance that an ordinary sample scores higher than a stranger, AUPR the \
          mean precision when ordinary samples are what is looked for: higher is better. In percent{}; \
@@ -82,7 +92,14 @@ pub(super) fn methods(portrait: &Portrait, comparison: &Table) -> Section {
         share(portrait.keep),
         if several { ", best in bold" } else { "" }
     );
-    section("How well it works", vec![Block::Text(text), Block::Table(comparison.clone())])
+    if let Some(rule) = &portrait.other_rule {
+        text += &format!(
+            " The FPR of this table follows the rule `{rule}`, whose threshold is another."
+        );
+    }
+    let mut blocks = vec![Block::Text(text), Block::Table(comparison.clone())];
+    blocks.extend(left_out(without));
+    section("How well it works", blocks)
 }
 
 /// Six significant digits, without needless zeros.

@@ -17,9 +17,10 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Result<Section>
     let ordinary = &portrait.test.scores;
     let (mut histograms, mut roc, mut pr, mut marks) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (set, evaluation) in &portrait.ood {
+    for (set, _) in &portrait.ood {
+        let passing = set.kept_by(portrait.threshold);
         let plot = Histograms {
-            title: format!("{} of {} pass as ordinary", share(evaluation.fpr), set.name),
+            title: format!("{} of {} pass as ordinary", share(passing), set.name),
             x_label: "score (higher: more like the training data)".to_owned(),
             sets: vec![
                 Set::new(ORDINARY, ordinary.clone()),
@@ -34,7 +35,8 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Result<Section>
         let name = set.name.clone();
         roc.push(Curve::new(name.clone(), roc_curve(ordinary, &set.scores).map_err(metric)?));
         pr.push(Curve::new(name, pr_curve(ordinary, &set.scores).map_err(metric)?));
-        marks.push(PointMark { x: evaluation.fpr, y: portrait.keep, label: String::new() });
+        let y = portrait.test.kept_by(portrait.threshold);
+        marks.push(PointMark { x: passing, y, label: String::new() });
     }
     let roc = Lines {
         title: "What every other threshold would let pass".to_owned(),

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use super::findings::Findings;
 use super::runner::Runner;
-use crate::Result;
 use crate::folder::Album;
 use crate::portrait::sample;
 use crate::report::section;
 use crate::words::{grouped, percent};
+use crate::{Result, StudyError};
 
 /// Training rows of the full kernel matrix, rows in and rows out.
 const TRAIN: usize = 2000;
@@ -49,6 +49,8 @@ const WAYS: &[Way] = &[
 /// All that was measured.
 #[derive(Serialize, Deserialize)]
 struct Measured {
+    /// Why points are missing.
+    reasons: Vec<String>,
     components: usize,
     train: usize,
     exact_in: f64,
@@ -113,7 +115,7 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
     let exact = fit("kpca-exact", &[common[0].clone(), ("explained-variance", RATIO.to_string())])?;
     let components = exact.kpca_summaries().first().map_or(1, |summary| summary.components);
     let (exact_in, exact_out) = residuals(&exact)?;
-    let mut points = Vec::new();
+    let (mut points, mut reasons) = (Vec::new(), Vec::new());
     for &size in SIZES.iter().filter(|&&size| size > components && size <= train.rows()) {
         for way in WAYS {
             let mut given = common.to_vec();
@@ -126,8 +128,10 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
             let (inside, outside) = match fit(way.method, &given) {
                 Ok(detector) => residuals(&detector)?,
                 Err(error) if error.is_interrupt() => return Err(error),
-                // Too few directions of the landmarks' kernel are above the floor: no point.
-                Err(_) => continue,
+                Err(error) => {
+                    reasons.push(format!("{}, M = {size}: {error}", way.name));
+                    continue;
+                }
             };
             points.push(Point {
                 way: way.name.to_owned(),
@@ -140,7 +144,14 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
             });
         }
     }
+    if points.is_empty() {
+        let reason = reasons.first().cloned().unwrap_or_else(|| {
+            format!("it takes more than {components} of {} training rows", train.rows())
+        });
+        return Err(StudyError::Setup(format!("no approximation can be measured: {reason}")));
+    }
     Ok(Measured {
+        reasons,
         components,
         train: train.rows(),
         exact_in: mean(&exact_in),
@@ -282,7 +293,9 @@ fn findings(measured: &Measured) -> Findings {
         grouped(measured.train),
         measured.components
     );
-    let blocks = vec![Block::Text(text), plots, Block::Table(table.clone())];
+    let mut blocks = vec![Block::Text(text)];
+    blocks.extend(measured.reasons.iter().cloned().map(Block::Note));
+    blocks.extend([plots, Block::Table(table.clone())]);
     let json = json!(measured);
     Findings {
         name: "approximation",

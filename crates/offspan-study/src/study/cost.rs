@@ -13,11 +13,11 @@ use serde_json::json;
 use super::findings::Findings;
 use super::run::Run;
 use super::runner::Runner;
-use crate::Result;
 use crate::folder::Album;
 use crate::portrait::sample;
 use crate::report::section;
 use crate::words::{bytes, duration, grouped};
+use crate::{Result, StudyError};
 
 /// Rows of a batch, batches, and single rows timed.
 const BATCH: usize = 1000;
@@ -40,6 +40,9 @@ struct Cost {
     batch_seconds: f64,
     single_seconds: f64,
     file_bytes: usize,
+    /// Rows of a batch, and single rows.
+    batch_rows: usize,
+    single_rows: usize,
 }
 
 pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
@@ -49,11 +52,23 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
         .collect();
     let threads = rayon::current_num_threads();
     let parameters = json!({ "methods": commands, "threads": threads });
-    let costs = runner.remember("cost", parameters, || {
-        METHODS.iter().map(|(method, ..)| measure(runner, method)).collect::<Result<Vec<_>>>()
+    let measured: Vec<Measured> = runner.remember("cost", parameters, || {
+        METHODS
+            .iter()
+            .map(|(method, ..)| match measure(runner, method) {
+                Err(error) if error.is_interrupt() => Err(error),
+                result => Ok(result.map_err(|error| format!("{method}: {error}"))),
+            })
+            .collect()
     })?;
-    Ok(findings(runner, &costs, threads))
+    if let Some(Err(reason)) = measured.iter().find(|_| measured.iter().all(Result::is_err)) {
+        return Err(StudyError::Setup(reason.clone()));
+    }
+    Ok(findings(runner, &measured, threads))
 }
+
+/// What a method costs, or why it cannot be measured.
+type Measured = std::result::Result<Cost, String>;
 
 fn measure(runner: &Runner<'_>, method: &str) -> Result<Cost> {
     let sets = &runner.sets;
@@ -89,10 +104,13 @@ fn measure(runner: &Runner<'_>, method: &str) -> Result<Cost> {
         batch_seconds: batches[0] / batch.rows() as f64,
         single_seconds: alone[alone.len() / 2],
         file_bytes: detector.to_bytes().len(),
+        batch_rows: batch.rows(),
+        single_rows: singles.len(),
     })
 }
 
-fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
+fn findings(runner: &Runner<'_>, measured: &[Measured], threads: usize) -> Findings {
+    let costs: Vec<&Cost> = measured.iter().flatten().collect();
     let header = [
         "method",
         "fit",
@@ -104,7 +122,9 @@ fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
         "storage grows as",
     ];
     let train = runner.sets.train.rows();
-    let rows = costs.iter().zip(METHODS).map(|(cost, &(_, time, storage))| {
+    let rows = costs.iter().map(|cost| {
+        let known = METHODS.iter().find(|(method, ..)| *method == cost.method);
+        let (time, storage) = known.map_or(("", ""), |&(_, time, storage)| (time, storage));
         vec![
             cost.method.as_str().into(),
             duration(cost.fit_seconds).into(),
@@ -136,21 +156,28 @@ fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
         let x_label = x_label.to_owned();
         Bars { title, x_label, bars: bars.collect(), ..Bars::default() }.into()
     };
-    let ratio = |of: fn(&Cost) -> f64| {
-        let knn = costs.iter().find(|cost| cost.method == "knn").map_or(f64::NAN, of);
-        let best =
-            costs.iter().filter(|cost| cost.method != "knn").map(of).fold(f64::INFINITY, f64::min);
-        knn / best
+    // How many times as much neighbours take as the best of the others, where they take more.
+    let more = |of: fn(&Cost) -> f64| {
+        let knn = costs.iter().find(|cost| cost.method == "knn")?;
+        let others = costs.iter().filter(|cost| cost.method != "knn");
+        let best = others.min_by(|a, b| of(a).total_cmp(&of(b)))?;
+        let ratio = of(knn) / of(best);
+        (ratio >= 1.5).then(|| (best.method.clone(), format!("{ratio:.0}")))
     };
+    let time = more(|cost| cost.batch_seconds).map_or_else(
+        || "Time of a score".to_owned(),
+        |(best, ratio)| format!("A score by {best} is {ratio} times as fast as by neighbours"),
+    );
+    let storage = more(|cost| cost.file_bytes as f64).map_or_else(
+        || "Size of a detector file".to_owned(),
+        |(best, ratio)| format!("The bank of neighbours takes {ratio} times the room of {best}"),
+    );
     let mut album = Album::default();
     let plots = album.show(vec![
         (
             "cost-time".to_owned(),
             bars(
-                format!(
-                    "A score by kernel PCA is {:.0} times as fast as by neighbours",
-                    ratio(|cost| cost.batch_seconds)
-                ),
+                time,
                 "µs for a row of a batch",
                 |cost| 1e6 * cost.batch_seconds,
                 |cost| duration(cost.batch_seconds),
@@ -160,10 +187,7 @@ fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
         (
             "cost-storage".to_owned(),
             bars(
-                format!(
-                    "Its file takes a {:.0}th of the room",
-                    ratio(|cost| cost.file_bytes as f64)
-                ),
+                storage,
                 "MiB of the detector file",
                 |cost| cost.file_bytes as f64 / 1_048_576.0,
                 |cost| bytes(cost.file_bytes),
@@ -171,13 +195,18 @@ fn findings(runner: &Runner<'_>, costs: &[Cost], threads: usize) -> Findings {
             String::new(),
         ),
     ]);
+    let (batch, single) = costs.first().map_or((0, 0), |cost| (cost.batch_rows, cost.single_rows));
     let text = format!(
         "Nearest neighbours keep and search all {} training rows; kernel PCA keeps a subspace, whose size \
-         does not grow with them. Batches are of {BATCH} rows (best of {BATCHES}), single rows the median \
-         of {SINGLES}.",
-        grouped(train)
+         does not grow with them. Batches are of {} rows (best of {BATCHES}), single rows the median of \
+         {single}.",
+        grouped(train),
+        grouped(batch)
     );
-    let blocks = vec![Block::Text(text), plots, Block::Table(table.clone())];
+    let notes = measured.iter().filter_map(|cost| cost.as_ref().err().cloned().map(Block::Note));
+    let mut blocks = vec![Block::Text(text)];
+    blocks.extend(notes);
+    blocks.extend([plots, Block::Table(table.clone())]);
     let json = json!({ "threads": threads, "costs": costs });
     Findings { name: "cost", section: section("Time and storage", blocks), album, table, json }
 }

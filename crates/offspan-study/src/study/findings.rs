@@ -7,9 +7,9 @@ use offspan_report::page::{Block, Cell, Page, Section, Table};
 use serde_json::{Value, json};
 
 use super::runner::Row;
-use crate::Result;
 use crate::evaluation::{best_marked, metric_names, name_the_rate, numbers};
 use crate::folder::{Album, Folder, made_by};
+use crate::{Result, StudyError};
 
 /// What a study found.
 pub(super) struct Findings {
@@ -78,6 +78,16 @@ pub(super) fn table(labels: &[&str], rows: &[Row], options: &EvalOptions) -> Tab
         cells
     };
     Table { caption: "in percent".to_owned(), header, rows: rows.iter().map(cells).collect() }
+}
+
+/// Fails if no run gave anything: such a study would be an empty page.
+pub(super) fn check_some(rows: &[Row]) -> Result<()> {
+    match rows.iter().find_map(|row| row.outcome.as_ref().err()) {
+        Some(reason) if rows.iter().all(|row| row.outcome.is_err()) => Err(StudyError::Setup(
+            format!("no line of the study has a result; the first: {reason}"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Why some runs gave nothing, as notes.

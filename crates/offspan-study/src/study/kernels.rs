@@ -3,7 +3,7 @@
 use offspan_report::page::Block;
 use offspan_report::plot::{Bar, Bars, Plot};
 
-use super::findings::{Findings, document, failures, table};
+use super::findings::{Findings, check_some, document, failures, table};
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::widths::Widths;
@@ -34,7 +34,9 @@ pub(super) fn runs(runner: &Runner<'_>) -> Result<Vec<Run>> {
             if cosine { run } else { run.with("--no-cosine", "") }
         };
         let coef0 = if cosine { 1.0 } else { widths.coef0() };
-        let gaussian = |gamma| if cosine { gamma } else { widths.gaussian(gamma) };
+        let gaussian = |method: &str, default: f64| {
+            widths.gaussian(runner.common_gamma(method).unwrap_or(default))
+        };
         let laplacian = if cosine { LAPLACIAN } else { widths.laplacian(LAPLACIAN) };
         runs.extend([
             run("kpca-nys", "linear", "Nyström").with("--kernel", "linear"),
@@ -53,22 +55,23 @@ pub(super) fn runs(runner: &Runner<'_>) -> Result<Vec<Run>> {
         let mut nystrom = run("kpca-nys", "gaussian", "Nyström");
         let mut random = run("kpca-rff", "gaussian", "random");
         if !cosine {
-            nystrom = nystrom.with("--gamma", gaussian(GAUSSIAN_NYSTROM));
-            random = random.with("--gamma", gaussian(GAUSSIAN_RANDOM));
+            nystrom = nystrom.with("--gamma", gaussian("kpca-nys", GAUSSIAN_NYSTROM));
+            random = random.with("--gamma", gaussian("kpca-rff", GAUSSIAN_RANDOM));
         }
         runs.extend([nystrom, random]);
     }
-    Ok(runs.into_iter().map(|run| runner.landmarks_for(run)).collect())
+    Ok(runs)
 }
 
 pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let rows = runner.run(runs(runner)?)?;
+    check_some(&rows)?;
     let table = table(LABELS, &rows, &runner.options);
     let mut album = Album::default();
     let text = "Which kernel, how it is approximated (random features, Nyström with landmarks, or not at \
-                all), and whether rows are scaled to unit length first. Every kernel has the width that \
-                its method takes by default; without the cosine map, the one that gives the same kernel \
-                value at the median distance between training rows. Each line is what `offspan eval` \
+                all), and whether rows are scaled to unit length first. With the cosine map, kernels have \
+                the width of this study or of their method; without it, the one that gives the same \
+                kernel value at the median distance between training rows. Each line is what `offspan eval` \
                 gives with the flags in its last column.";
     let mut blocks = vec![Block::Text(text.to_owned())];
     blocks.extend(failures(&rows));

@@ -2,7 +2,7 @@
 
 use offspan_report::page::Block;
 
-use super::findings::{Findings, document, failures, table};
+use super::findings::{Findings, check_some, document, failures, table};
 use super::kernels::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
@@ -16,7 +16,7 @@ const LABELS: &[&str] = &["layer", "method"];
 const METHODS: &[&str] = &["pca", "kpca-rff", "kpca-nys", "knn"];
 
 pub(super) fn runs(runner: &Runner<'_>) -> Vec<Run> {
-    let run = |method: &&str| runner.landmarks_for(Run::new(method, &[runner.pack, method]));
+    let run = |method: &&str| Run::new(method, &[runner.pack, method]);
     METHODS.iter().map(run).collect()
 }
 
@@ -26,6 +26,7 @@ pub(super) fn study(layers: &[Runner<'_>]) -> Result<Findings> {
     for runner in layers {
         rows.extend(runner.run(runs(runner))?);
     }
+    check_some(&rows)?;
     let options = &layers[0].options;
     let table = table(LABELS, &rows, options);
     let mut album = Album::default();

@@ -92,6 +92,11 @@ pub fn make(
             packs.iter().map(|pack| pack.name.as_str()).collect::<Vec<_>>().join(", ")
         )));
     }
+    if let Some((flag, _)) = settings.common.iter().find(|(flag, _)| !study.uses(flag)) {
+        return Err(StudyError::Setup(format!(
+            "{flag} has no meaning for this study, which sets it itself"
+        )));
+    }
     let sets = packs.iter().map(Sets::of).collect::<Result<Vec<_>>>()?;
     let folder = Folder::make(folder)?;
     let page = find_out(study, packs, &sets, &folder, settings);
@@ -115,12 +120,13 @@ fn find_out(
     folder: &Folder,
     settings: &Settings<'_>,
 ) -> Result<PathBuf> {
-    let runners = packs
+    let names = distinct_names(packs);
+    let runners = names
         .iter()
         .zip(sets)
-        .map(|(pack, sets)| {
+        .map(|(name, sets)| {
             let Settings { common, options, observer, .. } = settings;
-            Runner::new(&pack.name, *sets, *options, common, folder, *observer)
+            Runner::new(name, *sets, *options, common, folder, *observer)
         })
         .collect::<Result<Vec<_>>>()?;
     let runner = &runners[0];
@@ -135,6 +141,26 @@ fn find_out(
         Study::Paper => return paper::study(&runners, settings.published.as_ref(), folder),
     }?;
     findings.write(folder, runner.pack)
+}
+
+impl Study {
+    /// Whether a flag for all methods changes anything in this study.
+    fn uses(self, flag: &str) -> bool {
+        match self {
+            Study::Approximation => ["--gamma", "--preset", "--seed"].contains(&flag),
+            Study::Sampling => !["--sampling", "--residual"].contains(&flag),
+            _ => true,
+        }
+    }
+}
+
+/// The packs' names, with numbers where several have the same.
+fn distinct_names(packs: &[Pack]) -> Vec<String> {
+    let name = |(index, pack): (usize, &Pack)| {
+        let others = packs.iter().filter(|other| other.name == pack.name).count();
+        if others > 1 { format!("{} ({})", pack.name, index + 1) } else { pack.name.clone() }
+    };
+    packs.iter().enumerate().map(name).collect()
 }
 
 /// Figures of the paper from a file of comma-separated values: a header, then rows.

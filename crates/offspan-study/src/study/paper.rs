@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use offspan::{Detector, FitOptions, MethodOptions};
-use offspan_report::page::{Block, Page, Table};
+use offspan_report::page::{Block, Page, Section, Table};
 use serde_json::json;
 
 use super::findings::Findings;
+use super::fingerprint::thumbnails_fingerprint;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::theirs::theirs;
 use super::{approximation, cost, kernels, layers, learned, sampling, sensitivity};
 use crate::evaluation::{
-    Evaluations, LeftOut, MethodResult, comparison, document, evaluate_detector, reasons_against,
+    Evaluations, LeftOut, MethodResult, comparison, document, evaluate_detector, left_out,
+    reasons_against,
 };
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
@@ -34,39 +36,59 @@ pub(super) fn study(
     runs.extend(kernels::runs(runner)?);
     runs.extend(sampling::runs());
     runs.extend(sensitivity::runs(runner));
-    runs.extend(learned::runs(runner));
+    runs.extend(learned::runs());
     runs.extend(layers::runs(runner));
     runner.run(runs)?;
 
     let compared = methods.compare(runner)?;
-    let portrait = portrait(runner, &compared)?;
-    let studies = [
-        kernels::study(runner)?,
-        sampling::study(runner)?,
-        sensitivity::study(runner)?,
-        approximation::study(runner)?,
-        cost::study(runner)?,
-        learned::study(runner)?,
-        layers::study(runners)?,
-    ];
-    let mut album = Album::default();
-    let mut sections = vec![facts(&portrait), compared.findings.section.clone()];
-    sections.extend(portrait_sections(&portrait, &mut album)?);
-    folder.plots(&album)?;
+    let mut sections = Vec::new();
+    let mut words = Vec::new();
+    match portrait(runner, &compared) {
+        Ok(portrait) => {
+            let mut album = Album::default();
+            words = lead(&portrait);
+            words.push(
+                "Then it repeats the studies of the kernel PCA paper with this network's own features."
+                    .to_owned(),
+            );
+            sections.extend([facts(&portrait), compared.findings.section.clone()]);
+            sections.extend(portrait_sections(&portrait, &mut album)?);
+            folder.plots(&album)?;
+        }
+        Err(error) if error.is_interrupt() => return Err(error),
+        Err(error) => {
+            sections.push(compared.findings.section.clone());
+            sections.push(missing("A close look", &error));
+        }
+    }
     compared.findings.write(folder, runner.pack)?;
-    for findings in &studies {
-        findings.write(folder, runner.pack)?;
-        sections.push(findings.section.clone());
+    for (title, findings) in [
+        ("Kernels", kernels::study(runner)),
+        ("Landmarks and residuals", sampling::study(runner)),
+        ("Sensitivity", sensitivity::study(runner)),
+        ("Approximation", approximation::study(runner)),
+        ("Time and storage", cost::study(runner)),
+        ("Learned kernels", learned::study(runner)),
+        ("Layers", layers::study(runners)),
+    ] {
+        match findings {
+            Ok(findings) => {
+                findings.write(folder, runner.pack)?;
+                sections.push(findings.section);
+            }
+            Err(error) if error.is_interrupt() => return Err(error),
+            // One study that these rows do not allow does not take the others away.
+            Err(error) => sections.push(missing(title, &error)),
+        }
     }
     sections.push(theirs(published));
-    let mut lead = lead(&portrait);
-    lead.push(format!(
-        "This page shows {} in detail, the best of the kernel PCA methods here, and then repeats the \
-         studies of the kernel PCA paper with this network's own features.",
-        portrait.method
-    ));
     let title = format!("Kernel PCA for out-of-distribution detection on {}", runner.pack);
-    folder.page("paper.html", &Page { title, lead, sections, made_by: made_by() })
+    folder.page("paper.html", &Page { title, lead: words, sections, made_by: made_by() })
+}
+
+/// A section that says why it is empty.
+fn missing(title: &str, error: &StudyError) -> Section {
+    section(title, vec![Block::Note(format!("Not possible here: {error}"))])
 }
 
 /// Every method that these rows allow.
@@ -88,7 +110,7 @@ fn every_method(runner: &Runner<'_>) -> Result<Methods> {
     for ((method, _), reason) in all.into_iter().zip(reasons) {
         match reason {
             Some(reason) => methods.without.push(LeftOut { method, reason, named: false }),
-            None => methods.runs.push(runner.landmarks_for(Run::new(&method, &[&method]))),
+            None => methods.runs.push(Run::new(&method, &[&method])),
         }
     }
     Ok(methods)
@@ -116,17 +138,7 @@ impl Methods {
                     each with its public defaults. FPR: share of strangers that pass, lower is better; \
                     AUROC and AUPR: higher is better.";
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
-        if !evaluations.without.is_empty() {
-            let cells =
-                |left: &LeftOut| vec![left.method.as_str().into(), left.reason.as_str().into()];
-            let without = Table {
-                header: ["method", "why it did not run"].map(str::to_owned).to_vec(),
-                rows: evaluations.without.iter().map(cells).collect(),
-                ..Table::default()
-            };
-            let title = "Methods that these features do not allow".to_owned();
-            blocks.push(Block::Folded(title, vec![Block::Table(without)]));
-        }
+        blocks.extend(left_out(&evaluations.without));
         let json = document(runner.pack, &evaluations, &runner.options);
         let findings = Findings {
             name: "methods",
@@ -142,6 +154,7 @@ impl Methods {
 /// A close look at the best of the kernel PCA methods.
 fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
     let of_the_paper = |(run, _): &&(Run, MethodResult)| run.method.starts_with("kpca-");
+    let candidates = compared.results.iter().filter(of_the_paper).count();
     let best = compared
         .results
         .iter()
@@ -150,35 +163,38 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
     let Some((run, result)) = best else {
         return Err(StudyError::Setup("no kernel PCA method has a result on this pack".to_owned()));
     };
-    runner.remember("portrait", json!(result.params), || {
+    let parameters = json!({
+        "params": result.params,
+        "metrics": runner.options,
+        "pack": runner.pack,
+        "thumbnails": thumbnails_fingerprint(&runner.sets),
+        "candidates": candidates,
+    });
+    runner.remember("portrait", parameters, || {
         let (sets, observer) = (&runner.sets, runner.observer);
         let fit = FitOptions { hold_out: 0.0, observer, ..FitOptions::default() };
         let spec = runner.completed(run.clone()).spec()?;
         let detector = Detector::fit(&spec, sets.train, sets.head, &fit)?;
         let (result, scored) =
             evaluate_detector(detector, &run.method, None, sets, &runner.options, observer)?;
-        Portrait::of(runner.pack, sets, &result, &scored, &runner.options, observer)
+        let portrait =
+            Portrait::of(runner.pack, sets, &result, &scored, &runner.options, observer)?;
+        Ok(Portrait { best_of: Some(candidates), ..portrait })
     })
 }
 
 /// A table of published figures from comma-separated text: a header, then rows.
 pub(super) fn published_table(text: &str) -> Result<Table> {
-    let rows: Vec<Vec<String>> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| line.split(',').map(|cell| cell.trim().trim_matches('"').to_owned()).collect())
-        .collect();
-    let Some((header, rows)) = rows.split_first() else {
-        return Err(StudyError::Setup(
-            "published figures: expected a header and rows, got nothing".to_owned(),
-        ));
+    let wrong = |what: String| StudyError::Setup(format!("published figures: {what}"));
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let rows: Vec<Vec<String>> = lines.map(cells).collect();
+    let Some((header, rows)) = rows.split_first().filter(|(_, rows)| !rows.is_empty()) else {
+        return Err(wrong(format!("expected a header and rows, got {} lines", rows.len())));
     };
     if let Some((index, row)) = rows.iter().enumerate().find(|(_, row)| row.len() != header.len()) {
-        return Err(StudyError::Setup(format!(
-            "published figures: row {} has {} cells; expected {}, as the header",
-            index + 1,
-            row.len(),
-            header.len()
+        let (row, got, expected) = (index + 1, row.len(), header.len());
+        return Err(wrong(format!(
+            "row {row} has {got} cells; expected {expected}, as the header"
         )));
     }
     Ok(Table {
@@ -188,19 +204,35 @@ pub(super) fn published_table(text: &str) -> Result<Table> {
     })
 }
 
+/// The cells of a line; commas between quotes belong to a cell, and two quotes are one.
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut quoted) = (vec![String::new()], false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let Some(cell) = cells.last_mut() else { break };
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            letter => cell.push(letter),
+        }
+    }
+    cells.into_iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn published_figures_must_be_a_table() {
-        let table = published_table("method,FPR\nKNN,1.5\n\n\"KPCA\", 2\n").unwrap();
+        let table = published_table("method,FPR\nKNN,1.5\n\n\"KPCA, \"\"rff\"\"\", 2\n").unwrap();
         assert_eq!(
             table.markdown(),
-            "| method | FPR |\n| --- | --- |\n| KNN | 1.5 |\n| KPCA | 2 |\n"
+            "| method | FPR |\n| --- | --- |\n| KNN | 1.5 |\n| KPCA, \"rff\" | 2 |\n"
         );
         let error = |text: &str| published_table(text).map(|_| ()).unwrap_err().to_string();
-        assert!(error(" \n").ends_with("got nothing"));
+        assert!(error(" \n").ends_with("got 0 lines") && error("a,b").ends_with("got 1 lines"));
         assert_eq!(
             error("a,b\n1,2\n3\n"),
             "published figures: row 2 has 1 cells; expected 2, as the header"

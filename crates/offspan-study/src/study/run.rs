@@ -20,9 +20,10 @@ impl Run {
         Run { labels, method: method.to_owned(), flags: Vec::new() }
     }
 
-    /// The same with one more flag.
+    /// The same with this flag, whatever it was before.
     #[must_use]
     pub fn with(mut self, flag: &str, value: impl ToString) -> Self {
+        self.flags.retain(|(given, _)| given != flag);
         self.flags.push((flag.to_owned(), value.to_string()));
         self
     }

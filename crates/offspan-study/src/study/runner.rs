@@ -18,6 +18,9 @@ use crate::folder::Folder;
 use crate::hook::Hook;
 use crate::words::duration;
 
+/// Landmarks of a method that is not told otherwise.
+const LANDMARKS: usize = 1024;
+
 /// A run with what came of it.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -57,7 +60,7 @@ impl<'a> Runner<'a> {
 
     /// The results of runs, in their order. Each is kept as soon as it is there.
     pub(super) fn run(&self, runs: Vec<Run>) -> Result<Vec<Row>> {
-        let runs: Vec<Run> = runs.into_iter().map(|run| run.on_top_of(self.common)).collect();
+        let runs: Vec<Run> = runs.into_iter().map(|run| self.completed(run)).collect();
         let specs: Vec<offspan::Result<MethodSpec>> = runs.iter().map(Run::spec).collect();
         self.compute(&runs, &specs)?;
         let row = |(run, spec): (Run, offspan::Result<MethodSpec>)| {
@@ -88,12 +91,26 @@ impl<'a> Runner<'a> {
         self.landmarks_for(run).on_top_of(self.common)
     }
 
-    /// A run whose landmarks need no energies where there are none.
-    pub(super) fn landmarks_for(&self, run: Run) -> Run {
+    /// A run with landmarks that these rows allow: chosen without energies where there are none, and
+    /// half of the rows where they are few.
+    fn landmarks_for(&self, mut run: Run) -> Run {
         let energies = self.sets.train.logits.is_some() || self.sets.head.is_some();
         let by_energy = ["kpca-nys", "dkgp-nys"].contains(&run.method.as_str());
-        let chosen = self.common("--sampling").is_some();
-        if energies || chosen || !by_energy { run } else { run.with("--sampling", "uniform") }
+        let says = |flag: &str| run.flags.iter().any(|(own, _)| own == flag);
+        let sampled = says("--sampling") || self.common("--sampling").is_some();
+        let sized = says("--landmarks")
+            || self.common("--landmarks").is_some()
+            || self.common("--preset").is_some();
+        if by_energy && !energies && !sampled {
+            run = run.with("--sampling", "uniform");
+        }
+        let has_landmarks =
+            by_energy || ["kpca-nys+react", "kpca-ensemble"].contains(&run.method.as_str());
+        let rows = self.sets.train.rows();
+        if has_landmarks && !sized && rows < LANDMARKS {
+            run = run.with("--landmarks", (rows / 2).max(1));
+        }
+        run
     }
 
     /// Does the runs of which no result is kept.
@@ -136,6 +153,10 @@ impl<'a> Runner<'a> {
             &self.options,
             &hook,
             |index, result| {
+                // A file that could not be read says nothing of the method.
+                if let Err(error @ offspan::Error::Io { .. }) = result {
+                    return Err(error);
+                }
                 let outcome = result.map(|(result, _)| result).map_err(|error| error.to_string());
                 if let Err(error) = self.cache.put(&self.key(&missing[index]), &outcome) {
                     failure.get_or_insert(error);
@@ -153,12 +174,7 @@ impl<'a> Runner<'a> {
         parameters: Value,
         compute: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let key = json!({
-            "what": what,
-            "parameters": parameters,
-            "pack": self.fingerprint,
-            "metrics": self.options,
-        });
+        let key = json!({ "what": what, "parameters": parameters, "pack": self.fingerprint });
         if let Some(known) = self.cache.get(&key) {
             return Ok(known);
         }

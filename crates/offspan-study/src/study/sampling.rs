@@ -2,7 +2,7 @@
 
 use offspan_report::page::Block;
 
-use super::findings::{Findings, document, failures, table};
+use super::findings::{Findings, check_some, document, failures, table};
 use super::kernels::bars;
 use super::run::Run;
 use super::runner::Runner;
@@ -25,6 +25,7 @@ pub(super) fn runs() -> Vec<Run> {
 
 pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let rows = runner.run(runs())?;
+    check_some(&rows)?;
     let table = table(LABELS, &rows, &runner.options);
     let mut album = Album::default();
     let text = "Nyström kernel PCA knows other rows by their likeness to landmarks. They may be training \

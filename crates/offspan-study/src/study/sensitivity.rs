@@ -3,7 +3,7 @@
 use offspan_report::page::Block;
 use offspan_report::plot::{Best, Curve, HeatMap, Lines, Plot, Scale};
 
-use super::findings::{Findings, document, failures, table};
+use super::findings::{Findings, check_some, document, failures, table};
 use super::run::Run;
 use super::runner::{Row, Runner};
 use crate::Result;
@@ -55,7 +55,7 @@ pub(super) fn runs(runner: &Runner<'_>) -> Vec<Run> {
     for subject in SUBJECTS {
         let gamma = runner.common_gamma(subject.method).unwrap_or(subject.gamma);
         let run = |parameter: &str, value: String| {
-            runner.landmarks_for(Run::new(subject.method, &[subject.method, parameter, &value]))
+            Run::new(subject.method, &[subject.method, parameter, &value])
         };
         for &ratio in RATIOS {
             runs.push(run(RATIO, ratio.to_string()).with("--explained-variance", ratio));
@@ -80,6 +80,7 @@ pub(super) fn runs(runner: &Runner<'_>) -> Vec<Run> {
 
 pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let rows = runner.run(runs(runner))?;
+    check_some(&rows)?;
     let table = table(LABELS, &rows, &runner.options);
     let mut album = Album::default();
     let text = "Each curve changes one parameter and leaves the others as they are. Where a curve is flat, \
