@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+#: Debian's packages; a new machine may have no font at all.
+PACKAGES = ("chromium", "fonts-dejavu-core")
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -55,8 +57,9 @@ def _install() -> str | None:
     if not shutil.which("apt-get") or (sudo and not shutil.which("sudo")):
         return None
     print("No Chromium found: installing Debian's package", flush=True)
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
-        if subprocess.run([*sudo, "apt-get", "--quiet", *words], check=False).returncode:
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
+        command = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", *words]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
             return None
     return _installed()
 
