@@ -37,9 +37,13 @@ pub enum StudyError {
 }
 
 impl StudyError {
-    /// Whether the user asked for the stop.
-    #[must_use]
-    pub fn is_interrupt(&self) -> bool {
-        matches!(self, StudyError::Library(offspan::Error::Interrupted { .. }))
+    /// Whether nothing else should be tried: the user asked for the stop, or files cannot be read or
+    /// written.
+    pub(crate) fn ends_all(&self) -> bool {
+        use offspan::Error::{Interrupted, Io};
+        matches!(
+            self,
+            StudyError::Library(Interrupted { .. } | Io { .. }) | StudyError::Folder { .. }
+        )
     }
 }

@@ -127,7 +127,7 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
             }
             let (inside, outside) = match fit(way.method, &given) {
                 Ok(detector) => residuals(&detector)?,
-                Err(error) if error.is_interrupt() => return Err(error),
+                Err(error) if error.ends_all() => return Err(error),
                 Err(error) => {
                     reasons.push(format!("{}, M = {size}: {error}", way.name));
                     continue;

@@ -56,7 +56,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
         METHODS
             .iter()
             .map(|(method, ..)| match measure(runner, method) {
-                Err(error) if error.is_interrupt() => Err(error),
+                Err(error) if error.ends_all() => Err(error),
                 result => Ok(result.map_err(|error| format!("{method}: {error}"))),
             })
             .collect()

@@ -1,17 +1,15 @@
 //! Kernels and their approximations, each with and without the cosine map.
 
 use offspan_report::page::Block;
-use offspan_report::plot::{Bar, Bars, Plot};
 
 use super::findings::{Findings, check_some, document, failures, table};
+use super::ranking::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::widths::Widths;
 use crate::Result;
-use crate::evaluation::rate_name;
 use crate::folder::Album;
 use crate::report::section;
-use crate::words::percent;
 
 const LABELS: &[&str] = &["kernel", "cosine", "map"];
 
@@ -75,54 +73,19 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
                 gives with the flags in its last column.";
     let mut blocks = vec![Block::Text(text.to_owned())];
     blocks.extend(failures(&rows));
-    blocks.push(bars(&mut album, "kernels", &rows, runner));
+    let shown: Vec<Row> = rows.iter().map(shown).collect();
+    blocks.push(bars(&mut album, "kernels", &shown, &runner.options));
     blocks.push(Block::Table(table.clone()));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings { name: "kernels", section: section("Kernels", blocks), album, table, json })
 }
 
-/// Average rate and AUROC of each run as bars, best first.
-pub(super) fn bars(album: &mut Album, name: &str, rows: &[Row], runner: &Runner<'_>) -> Block {
-    let rate = rate_name(&runner.options).to_uppercase();
-    let mut found: Vec<(String, f64, f64)> = rows
-        .iter()
-        .filter_map(|row| {
-            let result = row.outcome.as_ref().ok()?;
-            Some((label(row), result.average.fpr, result.average.auroc))
-        })
-        .collect();
-    let plot = |title: String, x_label: &str, values: Vec<(String, f64)>| -> Plot {
-        let bars = values.into_iter().enumerate().map(|(index, (label, value))| {
-            let bar = Bar::new(label, 100.0 * value, percent(value));
-            if index == 0 { bar.highlighted() } else { bar }
-        });
-        Bars { title, x_label: x_label.to_owned(), bars: bars.collect(), ..Bars::default() }.into()
+/// The kernel's whole name in one label: cosine gaussian.
+fn shown(row: &Row) -> Row {
+    let labels = match row.labels.as_slice() {
+        [kernel, cosine, map] if cosine == "yes" => vec![format!("cosine {kernel}"), map.clone()],
+        [kernel, _, map] => vec![kernel.clone(), map.clone()],
+        labels => labels.to_vec(),
     };
-    found.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let best = found.first().map_or(String::new(), |(label, ..)| label.clone());
-    let by_rate = plot(
-        format!("{best} lets the fewest strangers pass"),
-        &format!("{rate} in percent, mean over the sets (shorter is better)"),
-        found.iter().map(|(label, rate, _)| (label.clone(), *rate)).collect(),
-    );
-    found.sort_by(|a, b| b.2.total_cmp(&a.2));
-    let best = found.first().map_or(String::new(), |(label, ..)| label.clone());
-    let by_auroc = plot(
-        format!("{best} ranks them best"),
-        "AUROC in percent, mean over the sets (longer is better)",
-        found.iter().map(|(label, _, auroc)| (label.clone(), *auroc)).collect(),
-    );
-    album.show(vec![
-        (format!("{name}-fpr"), by_rate, String::new()),
-        (format!("{name}-auroc"), by_auroc, String::new()),
-    ])
-}
-
-/// A run's labels as one.
-fn label(row: &Row) -> String {
-    match row.labels.as_slice() {
-        [kernel, cosine, map] if cosine == "yes" => format!("cosine {kernel}, {map}"),
-        [kernel, cosine, map] if cosine == "no" => format!("{kernel}, {map}"),
-        labels => labels.join(", "),
-    }
+    Row { labels, ..row.clone() }
 }

@@ -3,7 +3,7 @@
 use offspan_report::page::Block;
 
 use super::findings::{Findings, check_some, document, failures, table};
-use super::kernels::bars;
+use super::ranking::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use crate::Result;
@@ -40,7 +40,7 @@ pub(super) fn study(layers: &[Runner<'_>]) -> Result<Findings> {
         )));
     }
     blocks.extend(failures(&rows));
-    blocks.push(bars(&mut album, "layers", &rows, &layers[0]));
+    blocks.push(bars(&mut album, "layers", &rows, options));
     blocks.push(Block::Table(table.clone()));
     let json = document(LABELS, &rows, options);
     Ok(Findings { name: "layers", section: section("Layers", blocks), album, table, json })

@@ -3,7 +3,7 @@
 use offspan_report::page::Block;
 
 use super::findings::{Findings, check_some, document, failures, table};
-use super::kernels::bars;
+use super::ranking::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use crate::Result;
@@ -42,7 +42,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     }
     let shown: Vec<Row> =
         rows.iter().map(|row| Row { labels: row.labels[..1].to_vec(), ..row.clone() }).collect();
-    blocks.push(bars(&mut album, "learned", &shown, runner));
+    blocks.push(bars(&mut album, "learned", &shown, &runner.options));
     blocks.push(Block::Table(table.clone()));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {

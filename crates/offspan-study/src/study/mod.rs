@@ -14,6 +14,7 @@ mod kernels;
 mod layers;
 mod learned;
 mod paper;
+mod ranking;
 mod run;
 mod runner;
 mod sampling;
@@ -32,8 +33,7 @@ use crate::evaluation::Sets;
 use crate::folder::Folder;
 use crate::{Result, StudyError};
 
-pub use run::Run;
-pub use runner::Row;
+pub use theirs::published_table;
 
 use runner::Runner;
 
@@ -161,12 +161,4 @@ fn distinct_names(packs: &[Pack]) -> Vec<String> {
         if others > 1 { format!("{} ({})", pack.name, index + 1) } else { pack.name.clone() }
     };
     packs.iter().enumerate().map(name).collect()
-}
-
-/// Figures of the paper from a file of comma-separated values: a header, then rows.
-///
-/// # Errors
-/// If they are not a table.
-pub fn published_table(text: &str) -> Result<Table> {
-    paper::published_table(text)
 }

@@ -55,7 +55,7 @@ pub(super) fn study(
             sections.extend(portrait_sections(&portrait, &mut album)?);
             folder.plots(&album)?;
         }
-        Err(error) if error.is_interrupt() => return Err(error),
+        Err(error) if error.ends_all() => return Err(error),
         Err(error) => {
             sections.push(compared.findings.section.clone());
             sections.push(missing("A close look", &error));
@@ -76,7 +76,7 @@ pub(super) fn study(
                 findings.write(folder, runner.pack)?;
                 sections.push(findings.section);
             }
-            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) if error.ends_all() => return Err(error),
             // One study that these rows do not allow does not take the others away.
             Err(error) => sections.push(missing(title, &error)),
         }
@@ -181,61 +181,4 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
             Portrait::of(runner.pack, sets, &result, &scored, &runner.options, observer)?;
         Ok(Portrait { best_of: Some(candidates), ..portrait })
     })
-}
-
-/// A table of published figures from comma-separated text: a header, then rows.
-pub(super) fn published_table(text: &str) -> Result<Table> {
-    let wrong = |what: String| StudyError::Setup(format!("published figures: {what}"));
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let rows: Vec<Vec<String>> = lines.map(cells).collect();
-    let Some((header, rows)) = rows.split_first().filter(|(_, rows)| !rows.is_empty()) else {
-        return Err(wrong(format!("expected a header and rows, got {} lines", rows.len())));
-    };
-    if let Some((index, row)) = rows.iter().enumerate().find(|(_, row)| row.len() != header.len()) {
-        let (row, got, expected) = (index + 1, row.len(), header.len());
-        return Err(wrong(format!(
-            "row {row} has {got} cells; expected {expected}, as the header"
-        )));
-    }
-    Ok(Table {
-        caption: "theirs, on their data".to_owned(),
-        header: header.clone(),
-        rows: rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect(),
-    })
-}
-
-/// The cells of a line; commas between quotes belong to a cell, and two quotes are one.
-fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut quoted) = (vec![String::new()], false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let Some(cell) = cells.last_mut() else { break };
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            letter => cell.push(letter),
-        }
-    }
-    cells.into_iter().map(|cell| cell.trim().to_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn published_figures_must_be_a_table() {
-        let table = published_table("method,FPR\nKNN,1.5\n\n\"KPCA, \"\"rff\"\"\", 2\n").unwrap();
-        assert_eq!(
-            table.markdown(),
-            "| method | FPR |\n| --- | --- |\n| KNN | 1.5 |\n| KPCA, \"rff\" | 2 |\n"
-        );
-        let error = |text: &str| published_table(text).map(|_| ()).unwrap_err().to_string();
-        assert!(error(" \n").ends_with("got 0 lines") && error("a,b").ends_with("got 1 lines"));
-        assert_eq!(
-            error("a,b\n1,2\n3\n"),
-            "published figures: row 2 has 1 cells; expected 2, as the header"
-        );
-    }
 }

@@ -4,25 +4,25 @@ use offspan::{CATALOGUE, MethodOptions, MethodSpec, PRESETS, Setting};
 
 /// A method with flags, and what its line in the table says.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub(super) struct Run {
     /// The first cells of its line.
-    pub labels: Vec<String>,
+    pub(super) labels: Vec<String>,
     /// The method.
-    pub method: String,
+    pub(super) method: String,
     /// Flags with their values; a flag without one has an empty value.
-    pub flags: Vec<(String, String)>,
+    pub(super) flags: Vec<(String, String)>,
 }
 
 impl Run {
     /// A method without flags.
-    pub fn new(method: &str, labels: &[&str]) -> Self {
+    pub(super) fn new(method: &str, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         Run { labels, method: method.to_owned(), flags: Vec::new() }
     }
 
     /// The same with this flag, whatever it was before.
     #[must_use]
-    pub fn with(mut self, flag: &str, value: impl ToString) -> Self {
+    pub(super) fn with(mut self, flag: &str, value: impl ToString) -> Self {
         self.flags.retain(|(given, _)| given != flag);
         self.flags.push((flag.to_owned(), value.to_string()));
         self

@@ -23,13 +23,13 @@ const LANDMARKS: usize = 1024;
 
 /// A run with what came of it.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub(super) struct Row {
     /// The first cells of its line.
-    pub labels: Vec<String>,
+    pub(super) labels: Vec<String>,
     /// What to give to `offspan eval PACK` to get the same numbers.
-    pub command: String,
+    pub(super) command: String,
     /// The result, or why there is none.
-    pub outcome: std::result::Result<MethodResult, String>,
+    pub(super) outcome: std::result::Result<MethodResult, String>,
 }
 
 /// Does runs on one pack.

@@ -3,7 +3,7 @@
 use offspan_report::page::Block;
 
 use super::findings::{Findings, check_some, document, failures, table};
-use super::kernels::bars;
+use super::ranking::bars;
 use super::run::Run;
 use super::runner::Runner;
 use crate::Result;
@@ -34,7 +34,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
                 see; the complete one adds what they cannot, and wants landmarks that cover the data.";
     let mut blocks = vec![Block::Text(text.to_owned())];
     blocks.extend(failures(&rows));
-    blocks.push(bars(&mut album, "sampling", &rows, runner));
+    blocks.push(bars(&mut album, "sampling", &rows, &runner.options));
     blocks.push(Block::Table(table.clone()));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {

@@ -4,6 +4,7 @@ use offspan::PRESETS;
 use offspan_report::page::{Block, Cell, Section, Table};
 
 use crate::report::section;
+use crate::{Result, StudyError};
 
 /// The paper.
 const PAPER: &str = "Kernel PCA for Out-of-Distribution Detection: Non-Linear Kernel Selection and \
@@ -64,5 +65,65 @@ fn settings() -> Table {
         caption: "theirs".to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: rows.collect(),
+    }
+}
+
+/// Figures of the paper from comma-separated text: a header, then rows.
+///
+/// # Errors
+/// If they are not a table.
+pub fn published_table(text: &str) -> Result<Table> {
+    let wrong = |what: String| StudyError::Setup(format!("published figures: {what}"));
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let rows: Vec<Vec<String>> = lines.map(cells).collect();
+    let Some((header, rows)) = rows.split_first().filter(|(_, rows)| !rows.is_empty()) else {
+        return Err(wrong(format!("expected a header and rows, got {} lines", rows.len())));
+    };
+    if let Some((index, row)) = rows.iter().enumerate().find(|(_, row)| row.len() != header.len()) {
+        let (row, got, expected) = (index + 1, row.len(), header.len());
+        return Err(wrong(format!(
+            "row {row} has {got} cells; expected {expected}, as the header"
+        )));
+    }
+    Ok(Table {
+        caption: "theirs, on their data".to_owned(),
+        header: header.clone(),
+        rows: rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect(),
+    })
+}
+
+/// The cells of a line; commas between quotes belong to a cell, and two quotes are one.
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut quoted) = (vec![String::new()], false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let Some(cell) = cells.last_mut() else { break };
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            letter => cell.push(letter),
+        }
+    }
+    cells.into_iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_figures_must_be_a_table() {
+        let table = published_table("method,FPR\nKNN,1.5\n\n\"KPCA, \"\"rff\"\"\", 2\n").unwrap();
+        assert_eq!(
+            table.markdown(),
+            "| method | FPR |\n| --- | --- |\n| KNN | 1.5 |\n| KPCA, \"rff\" | 2 |\n"
+        );
+        let error = |text: &str| published_table(text).map(|_| ()).unwrap_err().to_string();
+        assert!(error(" \n").ends_with("got 0 lines") && error("a,b").ends_with("got 1 lines"));
+        assert_eq!(
+            error("a,b\n1,2\n3\n"),
+            "published figures: row 2 has 1 cells; expected 2, as the header"
+        );
     }
 }
