@@ -7,7 +7,7 @@ use ndarray::{Array1, Array2, ArrayView2};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
+use crate::calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 use crate::error::in_order;
 use crate::io::{
     Bytes, Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes,
@@ -32,17 +32,27 @@ const BLOCK: usize = 256;
 const SMALLEST_BLOCK: usize = 6;
 const BLOCKS_PER_ROUND: usize = 32;
 
-/// Rows held out for the threshold, at most.
-const MOST_HELD_OUT: f64 = 50_000.0;
+/// Rows held out for the threshold, at most: p-values are then as fine as 1e-4, and the kept share is
+/// known to half a percent.
+const MOST_HELD_OUT: f64 = 10_000.0;
+/// Share of the rows that is held out where nothing else is said. Of few rows it is more: so many
+/// times what the promise needs, but at most that share.
+const HELD_OUT: f64 = 0.05;
+const TIMES_NEEDED: usize = 4;
+const MOST_OF_FEW: f64 = 0.2;
+
+/// The tensor of calibration scores in a detector file.
+const CALIBRATION_SCORES: &str = "calibration.scores";
 
 /// How a fit sets its threshold, saves its progress and tells of it.
 pub struct FitOptions<'a> {
-    /// Share of the training rows to hold out for the threshold; 0 for none.
-    pub hold_out: f64,
+    /// Share of the training rows to hold out for the threshold, 0 for none; if it is not given, 5 %,
+    /// or more of few rows.
+    pub hold_out: Option<f64>,
     /// Rows to set the threshold with instead; then nothing is held out.
     pub calibrate: Option<&'a Dataset<'a>>,
-    /// Share of in-distribution rows that the threshold keeps.
-    pub keep: f64,
+    /// What the threshold promises.
+    pub promise: Promise,
     /// Seed of the choice of held-out rows.
     pub seed: u64,
     /// Where to save progress.
@@ -52,12 +62,13 @@ pub struct FitOptions<'a> {
 }
 
 impl Default for FitOptions<'_> {
-    /// 5 % held out, a threshold that keeps 95 %, no checkpoint, nobody watching.
+    /// Some rows held out, a threshold that keeps 95 % with a confidence of 95 %, no checkpoint, nobody
+    /// watching.
     fn default() -> Self {
         FitOptions {
-            hold_out: 0.05,
+            hold_out: None,
             calibrate: None,
-            keep: 0.95,
+            promise: Promise::default(),
             seed: 0,
             checkpoint: None,
             observer: &Silent,
@@ -98,6 +109,7 @@ pub struct TrainingInfo {
 pub struct Detector {
     info: DetectorInfo,
     model: Model,
+    calibration: Option<Arc<Calibration>>,
 }
 
 impl Detector {
@@ -134,7 +146,7 @@ impl Detector {
         mut visit: impl FnMut(usize, Result<Self>) -> Result<()>,
     ) -> Result<()> {
         check_options(data, head, options)?;
-        let hold_out = choose_hold_out(data, options);
+        let hold_out = choose_hold_out(data, options)?;
         let (checkpoint, observer) = (options.checkpoint, options.observer);
         let training = Training { data, head, hold_out, checkpoint, observer };
         let checked: Vec<Result<MethodSpec>> = specs
@@ -179,8 +191,9 @@ impl Detector {
     ) -> Result<Self> {
         let fitted = spec.fit(training, known)?;
         let mut detector = Self::without_threshold(spec.clone(), training.data.width(), fitted);
-        detector.info.threshold =
-            detector.threshold_of(training.data, training.hold_out, options)?;
+        if let Some(calibration) = detector.calibration_of(training, options)? {
+            detector.set_calibration(calibration);
+        }
         Ok(detector)
     }
 
@@ -198,7 +211,7 @@ impl Detector {
             results: fitted.model.summary(),
             threshold: None,
         };
-        Detector { info, model: fitted.model }
+        Detector { info, model: fitted.model, calibration: None }
     }
 
     /// The detector of all rows that a partial fit has seen. It has no threshold yet:
@@ -212,42 +225,63 @@ impl Detector {
         Ok(Self::without_threshold(spec, partial.width(), fitted))
     }
 
-    /// Sets the threshold that keeps this share of in-distribution rows which the fit has not seen.
+    /// Sets the threshold, and what p-values compare with, by in-distribution rows which the fit has not
+    /// seen.
     ///
     /// # Errors
     /// If the rows are bad or too few.
     pub fn calibrate(
         &mut self,
         rows: &Dataset<'_>,
-        keep: f64,
+        promise: Promise,
         observer: &dyn Observer,
     ) -> Result<()> {
-        check_calibration(rows, self.info.training.width, keep)?;
+        check_calibration(rows, self.info.training.width, promise)?;
         let scores = self.score_dataset(rows, observer)?;
-        self.info.threshold =
-            Some(set_threshold(&scores, keep, CalibrationSource::Given, observer)?);
+        self.set_calibration(calibration(scores, promise, CalibrationSource::Given, observer)?);
         Ok(())
     }
 
-    fn threshold_of(
+    /// Sets another threshold by the calibration rows that the detector knows.
+    ///
+    /// # Errors
+    /// If it knows none, or too few for the promise.
+    pub fn set_promise(&mut self, promise: Promise) -> Result<()> {
+        promise.check()?;
+        let known = self.calibration.as_ref().ok_or_else(|| Error::MissingInput {
+            who: "another threshold".to_owned(),
+            what: "calibration scores",
+            hint: "the detector has none; give rows to calibrate with".to_owned(),
+        })?;
+        let calibration = known.with_promise(promise)?;
+        self.set_calibration(calibration);
+        Ok(())
+    }
+
+    fn set_calibration(&mut self, calibration: Calibration) {
+        self.info.threshold = Some(calibration.threshold().clone());
+        self.calibration = Some(Arc::new(calibration));
+    }
+
+    fn calibration_of(
         &self,
-        data: &Dataset<'_>,
-        hold_out: HoldOut,
+        training: &Training<'_>,
         options: &FitOptions<'_>,
-    ) -> Result<Option<Threshold>> {
+    ) -> Result<Option<Calibration>> {
+        let (promise, observer) = (options.promise, options.observer);
         if let Some(given) = options.calibrate {
-            let scores = self.score_dataset(given, options.observer)?;
-            let source = CalibrationSource::Given;
-            return set_threshold(&scores, options.keep, source, options.observer).map(Some);
+            let scores = self.score_dataset(given, observer)?;
+            return calibration(scores, promise, CalibrationSource::Given, observer).map(Some);
         }
-        let rows: Vec<usize> = hold_out.held_out(data.rows()).collect();
-        if rows.len() < FEWEST_ROWS {
+        let data = training.data;
+        let rows: Vec<usize> = training.hold_out.held_out(data.rows()).collect();
+        if rows.is_empty() {
             return Ok(None);
         }
-        options.observer.begin("threshold from held-out rows", rows.len() as u64);
+        observer.begin("threshold from held-out rows", rows.len() as u64);
         let mut scores = Vec::with_capacity(rows.len());
         for round in rows.chunks(BLOCK * BLOCKS_PER_ROUND) {
-            check_interrupt(options.observer)?;
+            check_interrupt(observer)?;
             let blocks = round
                 .par_chunks(BLOCK)
                 .map(|rows| {
@@ -258,10 +292,9 @@ impl Detector {
                 })
                 .collect();
             scores.extend(in_order(blocks)?.into_iter().flatten());
-            options.observer.advance(round.len() as u64);
+            observer.advance(round.len() as u64);
         }
-        let source = CalibrationSource::HeldOut;
-        set_threshold(&scores, options.keep, source, options.observer).map(Some)
+        calibration(scores, promise, CalibrationSource::HeldOut, observer).map(Some)
     }
 
     /// Removes the checkpoints of a fit that is saved.
@@ -334,6 +367,12 @@ impl Detector {
         self.info.threshold.as_ref()
     }
 
+    /// What threshold and p-values come from.
+    #[must_use]
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_deref()
+    }
+
     /// What the fit found, one entry per kernel PCA member (none for other methods).
     #[must_use]
     pub fn kpca_summaries(&self) -> Vec<&KpcaSummary> {
@@ -366,6 +405,10 @@ impl Detector {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = TensorWriter::default();
         self.model.write("", &mut writer);
+        let scores = self.calibration().map(|known| Array1::from(known.scores().to_vec()));
+        if let Some(scores) = &scores {
+            writer.array1(CALIBRATION_SCORES, scores);
+        }
         writer.to_bytes(FORMAT_KEY, serde_json::json!(self.info).to_string())
     }
 
@@ -408,7 +451,15 @@ impl Detector {
         }
         let spec = info.spec.check().map_err(inside)?;
         let model = spec.read(file, "", &info.results, info.training.width).map_err(inside)?;
-        Ok(Detector { info, model })
+        let calibration = match &info.threshold {
+            Some(threshold) => {
+                let scores = file.scores(CALIBRATION_SCORES)?;
+                let known = Calibration::from_parts(threshold.clone(), scores).map_err(inside)?;
+                Some(Arc::new(known))
+            }
+            None => None,
+        };
+        Ok(Detector { info, model, calibration })
     }
 
     /// Whether a file says that it is a detector.
@@ -431,10 +482,12 @@ fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
 }
 
 fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'_>) -> Result<()> {
-    if !(0.0..1.0).contains(&options.hold_out) {
-        return Err(Error::parameter("hold-out", "a share in [0, 1)", options.hold_out));
+    if let Some(share) = options.hold_out
+        && !(0.0..1.0).contains(&share)
+    {
+        return Err(Error::parameter("hold-out", "a share in [0, 1)", share));
     }
-    check_keep(options.keep)?;
+    options.promise.check()?;
     if data.rows() == 0 {
         return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
     }
@@ -445,44 +498,41 @@ fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'
         head.check_width(data.width())?;
     }
     match options.calibrate {
-        Some(given) => check_calibration(given, data.width(), options.keep),
+        Some(given) => check_calibration(given, data.width(), options.promise),
         None => Ok(()),
     }
 }
 
-/// A threshold from scores; says so where it lets everything pass.
-fn set_threshold(
-    scores: &[f64],
-    keep: f64,
+/// A calibration from scores; says so where its threshold lets everything pass.
+fn calibration(
+    scores: Vec<f64>,
+    promise: Promise,
     source: CalibrationSource,
     observer: &dyn Observer,
-) -> Result<Threshold> {
-    let threshold = Threshold::new(scores, keep, source)?;
-    if threshold.value == f64::NEG_INFINITY {
-        let lowest = scores.iter().filter(|score| **score == f64::NEG_INFINITY).count();
+) -> Result<Calibration> {
+    let known = Calibration::new(scores, promise, source)?;
+    if known.threshold().value == f64::NEG_INFINITY {
+        let lowest = known.scores().iter().filter(|score| **score == f64::NEG_INFINITY).count();
         observer.note(&format!(
             "the threshold lets every row pass: {lowest} of the {} rows that it was set with have no \
              direction (zeros), more than the share that it may refuse",
-            scores.len()
+            known.scores().len()
         ));
     }
-    Ok(threshold)
+    Ok(known)
 }
 
-fn check_keep(keep: f64) -> Result<()> {
-    if keep > 0.0 && keep <= 1.0 {
-        return Ok(());
-    }
-    Err(Error::parameter("keep", "a share in (0, 1]", keep))
-}
-
-fn check_calibration(rows: &Dataset<'_>, width: usize, keep: f64) -> Result<()> {
-    check_keep(keep)?;
+fn check_calibration(rows: &Dataset<'_>, width: usize, promise: Promise) -> Result<()> {
+    promise.check()?;
     check_width(rows, width)?;
-    if rows.rows() < FEWEST_ROWS {
+    let needed = promise.rows_needed()?;
+    if rows.rows() < needed {
         return Err(Error::TooFewRows {
-            what: format!("{}, to set the threshold with", rows.name),
-            expected: FEWEST_ROWS,
+            what: format!(
+                "{}, for a threshold that keeps {} of the rows with a confidence of {}",
+                rows.name, promise.keep, promise.confidence
+            ),
+            expected: needed,
             got: rows.rows(),
         });
     }
@@ -490,19 +540,27 @@ fn check_calibration(rows: &Dataset<'_>, width: usize, keep: f64) -> Result<()> 
 }
 
 /// Which rows to hold out, if any; tells why not where the user might expect some.
-fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> HoldOut {
-    if options.calibrate.is_some() || options.hold_out == 0.0 {
-        return HoldOut::NONE;
+fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> Result<HoldOut> {
+    if options.calibrate.is_some() || options.hold_out == Some(0.0) {
+        return Ok(HoldOut::NONE);
     }
-    let rows = data.rows() as f64;
-    let share = options.hold_out.min(MOST_HELD_OUT / rows);
-    let hold_out = HoldOut::new(share, options.seed);
-    if hold_out.held_out(data.rows()).count() >= FEWEST_ROWS {
-        return hold_out;
+    let (rows, needed) = (data.rows() as f64, options.promise.rows_needed()?);
+    let share = options.hold_out.unwrap_or_else(|| {
+        let comfortable = TIMES_NEEDED.saturating_mul(needed) as f64 / rows;
+        HELD_OUT.max(comfortable.min(MOST_OF_FEW))
+    });
+    // What the promise needs, it gets, however many rows that are.
+    let most = MOST_HELD_OUT.max(2.0 * needed as f64);
+    let hold_out = HoldOut::new(share.min(most / rows), options.seed);
+    let held_out = hold_out.held_out(data.rows()).count();
+    if held_out >= needed {
+        return Ok(hold_out);
     }
     options.observer.note(&format!(
-        "no threshold: a share of {share} of {rows} rows is fewer than {FEWEST_ROWS} to set it with, \
-         so all rows are used for the fit (give --calibrate FILE, or a larger --hold-out)"
+        "no threshold: {held_out} of {rows} rows would be held out for it, and one that keeps {} of the \
+         rows with a confidence of {} takes {needed}; all rows are used for the fit (give --calibrate \
+         FILE, a larger --hold-out, or a smaller --keep or --confidence)",
+        options.promise.keep, options.promise.confidence
     ));
-    HoldOut::NONE
+    Ok(HoldOut::NONE)
 }

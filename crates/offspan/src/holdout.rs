@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::random::mix;
+
 /// A seeded choice of rows to hold out. Each row is decided on its own, so no list is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldOut {
@@ -20,6 +22,16 @@ impl HoldOut {
         HoldOut { seed, below: (share.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
     }
 
+    /// Holds out about this share of all rows more. Where nothing was held out, `seed` chooses.
+    #[must_use]
+    pub fn widened(self, share: f64, seed: u64) -> Self {
+        let more = HoldOut::new(share, seed);
+        match self.below {
+            0 => more,
+            below => HoldOut { below: below.saturating_add(more.below), ..self },
+        }
+    }
+
     /// Whether a row is used in the fit.
     #[must_use]
     pub fn keeps(&self, row: usize) -> bool {
@@ -32,14 +44,6 @@ impl HoldOut {
     }
 }
 
-/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,6 +54,16 @@ mod tests {
         assert!((4_700..5_300).contains(&held), "{held}");
         assert_eq!(HoldOut::NONE.held_out(1000).count(), 0);
         assert_eq!(HoldOut::new(0.0, 3).held_out(1000).count(), 0);
+    }
+
+    #[test]
+    fn a_wider_choice_holds_out_the_same_rows_and_more() {
+        let narrow = HoldOut::new(0.1, 7);
+        let wide = narrow.widened(0.2, 99);
+        assert!(narrow.held_out(10_000).all(|row| !wide.keeps(row)));
+        let held = wide.held_out(10_000).count();
+        assert!((2_800..3_200).contains(&held), "{held}");
+        assert_eq!(HoldOut::NONE.widened(0.2, 5), HoldOut::new(0.2, 5));
     }
 
     #[test]

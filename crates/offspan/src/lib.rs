@@ -31,17 +31,19 @@
 //! | feature maps Φ: random features, landmarks | [`map`] |
 //! | count, mean and scatter, mergeable | [`Moments`] |
 //! | eigenvectors, q, compiled scoring | [`KpcaParams`], [`Detector`] |
-//! | thresholds and metrics | [`Threshold`], [`metrics`] |
+//! | thresholds, p-values, metrics | [`calibrate`], [`metrics`] |
+//! | drift of a stream | [`Monitor`] |
 //!
 //! Scores have one direction everywhere: higher is more in-distribution. The same seed gives the
 //! same detector, bit for bit, whatever the number of threads.
 
-mod calibrate;
+pub mod calibrate;
 mod detector;
 mod error;
 mod fixed;
 mod hadamard;
 mod holdout;
+mod infinite_as_text;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals;
@@ -58,6 +60,7 @@ mod math;
 mod methods;
 pub mod metrics;
 mod moments;
+mod monitor;
 mod observer;
 mod optimise;
 mod packed;
@@ -73,7 +76,7 @@ mod synthetic;
 mod training;
 mod vector;
 
-pub use calibrate::{CalibrationSource, FEWEST_ROWS, Threshold};
+pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
 pub use error::{Error, Result};
 pub use holdout::HoldOut;
@@ -86,13 +89,17 @@ pub use landmarks::{Sampling, uniform_rows};
 pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
 pub use logits::energy;
 pub use methods::{
-    BankSize, CATALOGUE, DkgpKpcaParams, DrawName, Found, FuseName, KernelName, LogitScore,
-    MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair, Parameter, Preset, RankRuleName,
-    ResidualName, SamplingName, Setting, TrainedScore,
+    AutoParams, BankSize, CATALOGUE, DkgpKpcaParams, DrawName, Found, FuseName, KernelName,
+    LogitScore, MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair, Parameter, Preset,
+    RankRuleName, ResidualName, SamplingName, Setting, TrainedScore,
 };
 pub use moments::Moments;
+pub use monitor::{
+    Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
+};
 pub use observer::{Observer, Silent};
 pub use preprocess::Preprocess;
+pub use random::random_order;
 pub use real::{Precision, Real};
 pub use rectify::{Rectification, VraBounds};
 pub use subspace::Components;

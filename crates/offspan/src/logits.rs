@@ -7,14 +7,16 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::io::{Dataset, FeatureSource, Head, read_finite};
 use crate::preprocess::clip_row;
-use crate::{Error, Result};
+use crate::{Error, Real, Result, vector};
 
 /// T·log Σ exp(l/T), with the maximum taken out first.
 #[must_use]
-pub fn energy(logits: &[f64], temperature: f64) -> f64 {
-    let largest = logits.iter().fold(f64::NEG_INFINITY, |m, &l| m.max(l));
-    let sum: f64 = logits.iter().map(|l| ((l - largest) / temperature).exp()).sum();
-    largest + temperature * sum.ln()
+pub fn energy<T: Real>(logits: &[T], temperature: f64) -> f64 {
+    let Some(&first) = logits.first() else { return f64::NEG_INFINITY };
+    let largest = logits.iter().fold(first, |most, &l| if l > most { l } else { most });
+    let factor = T::from_double(1.0 / temperature);
+    let sum = vector::sum_of_exponentials(logits, largest, factor);
+    largest.to_double() + temperature * sum.ln()
 }
 
 /// Turns logits into softmax probabilities in place.

@@ -1,4 +1,4 @@
-//! cos and exp − 1 over whole slices, vectorised for the instructions found at run time.
+//! cos, exp − 1 and exp over whole slices, vectorised for the instructions found at run time.
 //!
 //! Both are computed from exact range reductions and Taylor polynomials in the type's own precision,
 //! with operations that every instruction set rounds alike, so that all give the same bits.
@@ -88,8 +88,22 @@ pub(crate) mod double {
     /// lost.
     #[inline(always)]
     pub(crate) fn exp_minus_one(x: f64) -> f64 {
-        // exp(−40) is below half an ulp of 1; what is no number counts as far below.
-        let x = if x > -40.0 { x } else { -40.0 };
+        let (power, small) = exponential_parts(x);
+        power * small + (power - 1.0)
+    }
+
+    /// exp(x) for x ≤ 0; 0 becomes a number below 1e-300.
+    #[inline(always)]
+    pub(crate) fn exponential(x: f64) -> f64 {
+        let (power, small) = exponential_parts(x);
+        power * small + power
+    }
+
+    /// 2^k and exp(r) − 1.
+    #[inline(always)]
+    fn exponential_parts(x: f64) -> (f64, f64) {
+        // Below, the power would leave the normal numbers; what is no number counts as far below.
+        let x = if x > -700.0 { x } else { -700.0 };
         let rounded = x * LOG2_E + ROUND;
         let k = rounded - ROUND;
         let r = (x - k * LN_2_HIGH) - k * LN_2_LOW;
@@ -98,10 +112,8 @@ pub(crate) mod double {
         for &coefficient in &EXPONENTIAL[1..] {
             sum = sum * r + coefficient;
         }
-        let small = sum * r;
         let exponent = rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(1023);
-        let power = f64::from_bits(exponent << 52);
-        power * small + (power - 1.0)
+        (f64::from_bits(exponent << 52), sum * r)
     }
 
     const COSINE: [f64; 12] = super::cosine_series();
@@ -137,7 +149,20 @@ pub(crate) mod single {
     /// As [`super::double::exp_minus_one`].
     #[inline(always)]
     pub(crate) fn exp_minus_one(x: f32) -> f32 {
-        let x = if x > -20.0 { x } else { -20.0 };
+        let (power, small) = exponential_parts(x);
+        power.mul_add(small, power - 1.0)
+    }
+
+    /// As [`super::double::exponential`]; 0 becomes a number below 1e-37.
+    #[inline(always)]
+    pub(crate) fn exponential(x: f32) -> f32 {
+        let (power, small) = exponential_parts(x);
+        power.mul_add(small, power)
+    }
+
+    #[inline(always)]
+    fn exponential_parts(x: f32) -> (f32, f32) {
+        let x = if x > -87.0 { x } else { -87.0 };
         let rounded = x.mul_add(LOG2_E, ROUND);
         let k = rounded - ROUND;
         let r = (-k).mul_add(LN_2_LOW, (-k).mul_add(LN_2, x));
@@ -149,8 +174,7 @@ pub(crate) mod single {
         // The term of first order is added last and keeps its digits.
         let small = (r * r).mul_add(sum, r);
         let exponent = rounded.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127);
-        let power = f32::from_bits(exponent << 23);
-        power.mul_add(small, power - 1.0)
+        (f32::from_bits(exponent << 23), small)
     }
 
     const COSINE: [f32; 7] = rounded(super::cosine_series());
@@ -259,5 +283,21 @@ mod tests {
             let exact = f64::from(x as f32).exp_m1();
             assert!((f64::from(got[0]) - exact).abs() <= 1e-7 * exact.abs() + 1e-45, "{x}");
         }
+    }
+
+    #[test]
+    fn exponentials_are_accurate_down_to_the_smallest() {
+        for i in 0..40_000 {
+            let x = -f64::from(i) / 40_000.0 * 86.0;
+            let error = (double::exponential(x) / x.exp() - 1.0).abs();
+            assert!(error < 1e-15, "{x}: {error}");
+            let x = x as f32;
+            let exact = f64::from(x).exp();
+            let error = (f64::from(single::exponential(x)) / exact - 1.0).abs();
+            assert!(error < 2e-7, "{x}: {error}");
+        }
+        assert!(double::exponential(f64::NEG_INFINITY) < 1e-300);
+        assert!(single::exponential(f32::NEG_INFINITY) < 1e-37);
+        assert_eq!((double::exponential(0.0), single::exponential(0.0)), (1.0, 1.0));
     }
 }

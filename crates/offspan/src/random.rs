@@ -99,6 +99,22 @@ impl Random {
     }
 }
 
+/// The numbers below `count` in a seeded random order.
+#[must_use]
+pub fn random_order(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by_cached_key(|&number| mix(seed ^ mix(number as u64)));
+    order
+}
+
+/// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

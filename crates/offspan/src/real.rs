@@ -84,6 +84,8 @@ pub trait Real:
     fn cosine(self) -> Self;
     /// exp(x) − 1 for x ≤ 0.
     fn exp_minus_one(self) -> Self;
+    /// exp(x) for x ≤ 0.
+    fn exponential(self) -> Self;
     /// In-place Walsh–Hadamard transform without scaling; the length is a power of two.
     fn walsh_hadamard(x: &mut [Self]);
     /// The numbers as little-endian bytes.
@@ -144,6 +146,11 @@ macro_rules! real {
             #[inline(always)]
             fn exp_minus_one(self) -> Self {
                 crate::math::$math::exp_minus_one(self)
+            }
+
+            #[inline(always)]
+            fn exponential(self) -> Self {
+                crate::math::$math::exponential(self)
             }
 
             fn walsh_hadamard(x: &mut [Self]) {

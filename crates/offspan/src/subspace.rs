@@ -14,15 +14,27 @@ pub enum Components {
     ExplainedVariance(f64),
     /// A fixed q.
     Fixed(usize),
+    /// As many as hold this share, or this many if those are fewer.
+    UpTo {
+        /// The share.
+        explained_variance: f64,
+        /// The number.
+        most: usize,
+    },
 }
 
 impl Components {
     pub(crate) fn check(&self) -> Result<()> {
         match *self {
-            Components::ExplainedVariance(ratio) if !(ratio > 0.0 && ratio <= 1.0) => {
+            Components::ExplainedVariance(ratio)
+            | Components::UpTo { explained_variance: ratio, .. }
+                if !(ratio > 0.0 && ratio <= 1.0) =>
+            {
                 Err(Error::parameter("explained-variance", "a share in (0, 1]", ratio))
             }
-            Components::Fixed(0) => Err(Error::parameter("components", "at least 1", 0)),
+            Components::Fixed(0) | Components::UpTo { most: 0, .. } => {
+                Err(Error::parameter("components", "at least 1", 0))
+            }
             _ => Ok(()),
         }
     }
@@ -52,6 +64,11 @@ impl Components {
                 });
                 reached.map(|index| index + 1)
             }
+            Components::UpTo { explained_variance, most } => {
+                let first = &eigenvalues[..most.min(eigenvalues.len())];
+                let reached = Components::ExplainedVariance(explained_variance);
+                reached.reached(first, total).or((first.len() == most).then_some(most))
+            }
         }
     }
 }
@@ -61,6 +78,9 @@ impl std::fmt::Display for Components {
         match self {
             Components::ExplainedVariance(ratio) => write!(f, "explained variance {ratio}"),
             Components::Fixed(q) => write!(f, "{q} components"),
+            Components::UpTo { explained_variance, most } => {
+                write!(f, "explained variance {explained_variance}, at most {most} components")
+            }
         }
     }
 }
@@ -142,6 +162,17 @@ mod tests {
             [q(0.01), q(0.5), q(0.51), q(0.8), q(0.9), q(0.95), q(1.0)],
             [1, 1, 2, 2, 3, 4, 4]
         );
+    }
+
+    #[test]
+    fn a_bound_cuts_what_the_ratio_asks_for() {
+        let eigenvalues = [5.0, 3.0, 1.0, 1.0];
+        let q = |explained_variance, most| {
+            Components::UpTo { explained_variance, most }.choose(&eigenvalues).unwrap()
+        };
+        assert_eq!([q(0.8, 3), q(0.95, 3), q(0.95, 9), q(0.01, 1), q(1.0, 4)], [2, 3, 4, 1, 4]);
+        assert!(Components::UpTo { explained_variance: 2.0, most: 3 }.check().is_err());
+        assert!(Components::UpTo { explained_variance: 0.5, most: 0 }.check().is_err());
     }
 
     #[test]

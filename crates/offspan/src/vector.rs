@@ -143,6 +143,26 @@ pub(crate) fn subtract_scaled<T: Real>(x: &mut [T], factor: T, y: &[T]) {
     );
 }
 
+/// Σ exp((x − largest)·factor), summed in double precision; no x is larger, and the factor positive.
+pub(crate) fn sum_of_exponentials<T: Real>(x: &[T], largest: T, factor: T) -> f64 {
+    dispatch(
+        #[inline(always)]
+        || fold_lanes(x, x, |x, _| ((x - largest) * factor).exponential().to_double()),
+    )
+}
+
+/// Whether there is no NaN and no infinity.
+pub(crate) fn all_finite<T: Real>(x: &[T]) -> bool {
+    dispatch(
+        #[inline(always)]
+        || {
+            // Whole blocks at once: a stop at the first bad one would be a branch for each number.
+            x.chunks(LANES * LANES)
+                .all(|block| block.iter().fold(true, |all, x| all & x.is_finite_number()))
+        },
+    )
+}
+
 /// x ← x − y.
 pub(crate) fn subtract<T: Real>(x: &mut [T], y: &[T]) {
     dispatch(

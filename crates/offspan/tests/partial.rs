@@ -7,7 +7,7 @@ use offspan::io::{Dataset, Head};
 use offspan::map::Draw;
 use offspan::{
     Clip, Components, Detector, FitOptions, KpcaParams, MapParams, MethodSpec, PartialFit,
-    Precision, Sampling, Silent, ValidKpca, WeightType,
+    Precision, Promise, Sampling, Silent, ValidKpca, WeightType,
 };
 
 /// Rows around three means, no two alike.
@@ -35,7 +35,7 @@ fn nystrom() -> ValidKpca {
 }
 
 fn whole(params: &ValidKpca, rows: ArrayView2<'_, f32>) -> Detector {
-    let options = FitOptions { hold_out: 0.0, ..FitOptions::default() };
+    let options = FitOptions { hold_out: Some(0.0), ..FitOptions::default() };
     let data = Dataset::new("train", rows);
     Detector::fit(&MethodSpec::Kpca(params.params().clone()), &data, None, &options).unwrap()
 }
@@ -98,7 +98,7 @@ fn parts_add_up_in_any_order_and_through_bytes() {
         let mut ours = Detector::from_partial(&last, None).unwrap();
         assert_alike(&ours, &theirs, &rows);
         assert!(ours.threshold().is_none());
-        ours.calibrate(&Dataset::new("others", rows.view()), 0.9, &Silent).unwrap();
+        ours.calibrate(&Dataset::new("others", rows.view()), Promise::default(), &Silent).unwrap();
         assert_eq!(ours.threshold().unwrap().rows, 900);
         let again = Detector::from_bytes(&ours.to_bytes()).unwrap();
         assert_eq!(again.to_bytes(), ours.to_bytes());

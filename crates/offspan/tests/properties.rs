@@ -10,7 +10,7 @@ use offspan::io::Dataset;
 use offspan::map::{Draw, EigenFloor, FeatureMap, Fourier};
 use offspan::{
     CalibrationSource, Components, Detector, ExactForm, FitOptions, HoldOut, Kernel, KpcaParams,
-    MapParams, MethodSpec, Moments, Precision, Residual, Sampling, Silent,
+    MapParams, MethodSpec, Moments, Precision, Promise, Residual, Sampling, Silent,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -558,7 +558,7 @@ fn every_method_gives_the_same_bytes_and_scores_on_one_two_and_three_threads() {
         let with = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let options = FitOptions { hold_out: 0.2, ..FitOptions::default() };
+                let options = FitOptions { hold_out: Some(0.2), ..FitOptions::default() };
                 let detector = fit_with(&spec, rows, &options).unwrap();
                 (detector.to_bytes(), bits(&scores(&detector, test.view())))
             })
@@ -628,31 +628,45 @@ fn another_seed_is_another_detector_where_there_is_chance() {
     assert_eq!(scores_with(1), scores_with(2));
 }
 
+/// The chance of at least `k` successes in `n` trials, term by term.
+fn at_least(n: usize, k: usize, p: f64) -> f64 {
+    let mut term = (1.0 - p).powi(n as i32);
+    let mut below = 0.0;
+    for j in 0..k {
+        below += term;
+        term *= (n - j) as f64 / (j + 1) as f64 * p / (1.0 - p);
+    }
+    1.0 - below
+}
+
 proptest! {
     #![proptest_config(cases(24))]
 
     #[test]
     fn a_threshold_keeps_the_share_it_promises_and_is_the_largest_that_does(
-        rows in 120usize..700, share in 0.25f64..0.6, keep in 0.5f64..1.0, seed: u64,
+        rows in 120usize..700, share in 0.25f64..0.6, keep in 0.5f64..0.95,
+        confidence in 0.5f64..0.95, seed: u64,
     ) {
         let x = features(rows, WIDTH, seed);
         let specs =
             [MethodSpec::Kpca(nystrom(KERNELS[1], 15, Residual::Complete)), knn(2)];
         let held_out: Vec<usize> = HoldOut::new(share, seed).held_out(rows).collect();
-        prop_assume!(held_out.len() >= offspan::FEWEST_ROWS);
+        let promise = Promise { keep, confidence };
+        prop_assume!(held_out.len() >= promise.rows_needed().unwrap());
         for spec in specs {
-            let options = FitOptions { hold_out: share, keep, seed, ..FitOptions::default() };
+            let options = FitOptions { hold_out: Some(share), promise, seed, ..FitOptions::default() };
             let detector = fit_with(&spec, x.view(), &options).unwrap();
             let threshold = detector.threshold().unwrap();
             prop_assert_eq!(threshold.source, CalibrationSource::HeldOut);
             prop_assert_eq!(threshold.rows, held_out.len());
             prop_assert_eq!(detector.info().training.rows as usize, rows - held_out.len());
             let scores = scores(&detector, x.select(Axis(0), &held_out).view());
-            let kept = |threshold: f64| scores.iter().filter(|&&score| score >= threshold).count();
-            let wanted = keep * scores.len() as f64;
-            prop_assert!(kept(threshold.value) as f64 >= wanted - 1e-9);
-            let next = scores.iter().copied().filter(|&s| s > threshold.value).fold(0.0, f64::min);
-            prop_assert!((kept(next) as f64) < wanted + 1e-9, "{next} would do as well");
+            // The chance that a threshold of this rank refuses at most 1 − keep of all rows.
+            let below = scores.iter().filter(|&&score| score < threshold.value).count();
+            prop_assert!(below < threshold.rank);
+            let chance = |rank: usize| at_least(scores.len(), rank, 1.0 - keep);
+            prop_assert!(chance(threshold.rank) >= confidence - 1e-9);
+            prop_assert!(chance(threshold.rank + 1) < confidence + 1e-9, "a higher one would do");
         }
     }
 

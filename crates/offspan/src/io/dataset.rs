@@ -335,7 +335,7 @@ impl Head {
 
     /// Puts the last layer into a detector file.
     pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        writer.array2(format!("{prefix}head.weight"), &self.weight);
+        writer.shortest(format!("{prefix}head.weight"), &self.weight);
         writer.array1(format!("{prefix}head.bias"), &self.bias);
     }
 

@@ -13,6 +13,7 @@ mod matrix;
 mod npy;
 mod pack;
 mod raw;
+mod scores;
 mod tensors;
 mod thumbnails;
 
@@ -25,6 +26,7 @@ pub use matrix::{ElementType, Matrix, has_header, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
 pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
+pub use scores::read_scores;
 pub use tensors::read_vector;
 pub(crate) use tensors::{TensorFile, TensorWriter};
 pub(crate) use thumbnails::Thumbnails;
@@ -37,7 +39,7 @@ use half::slice::HalfFloatSliceExt;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use crate::observer::{Observer, check_interrupt};
-use crate::{Error, Real, Result};
+use crate::{Error, Real, Result, vector};
 
 /// Rows of numbers that can be read in any order, from several threads at once.
 ///
@@ -202,7 +204,11 @@ pub(crate) fn read_finite<T: Real>(
 ) -> Result<()> {
     T::read(source, start, out.view_mut());
     for (i, row) in out.rows().into_iter().enumerate() {
-        if row.iter().all(|x| x.is_finite_number()) {
+        let finite = match row.as_slice() {
+            Some(row) => vector::all_finite(row),
+            None => row.iter().all(|x| x.is_finite_number()),
+        };
+        if finite {
             continue;
         }
         let mut column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);

@@ -292,26 +292,34 @@ impl<W: Write + Seek> NpyWriter<W> {
 
 /// A one-dimensional float array, read whole.
 pub(super) fn read_vector(path: &Path) -> Result<Array1<f64>> {
-    let array = parse(path)?;
-    let (Some(element), [length]) = (float_type(&array.descr), &array.shape[..]) else {
+    let Some(column) = open_column(path)? else {
+        let array = parse(path)?;
         return Err(Error::shape(
             path.display().to_string(),
             "one dimension of floats",
             format!("{} {:?}", array.descr, array.shape),
         ));
     };
-    let column = Matrix {
+    let mut out = Array2::zeros((column.rows, 1));
+    super::read_finite(&column, 0, out.view_mut())?;
+    Ok(out.remove_axis(Axis(1)))
+}
+
+/// A one-dimensional float array as a column; none if the file holds something else.
+pub(super) fn open_column(path: &Path) -> Result<Option<Matrix>> {
+    let array = parse(path)?;
+    let (Some(element), &[rows]) = (float_type(&array.descr), &array.shape[..]) else {
+        return Ok(None);
+    };
+    Ok(Some(Matrix {
         bytes: array.bytes,
         data: array.data,
         element,
-        rows: *length,
+        rows,
         width: 1,
         order: Order::RowMajor,
         name: path.display().to_string(),
-    };
-    let mut out = Array2::zeros((*length, 1));
-    super::read_finite(&column, 0, out.view_mut())?;
-    Ok(out.remove_axis(Axis(1)))
+    }))
 }
 
 /// Reads row numbers from a one-dimensional integer `.npy`, or from text with one number per line.

@@ -282,11 +282,26 @@ impl TensorFile {
 
     /// A one-dimensional tensor, read whole.
     pub(crate) fn array1<T: Real>(&self, name: &str) -> Result<Array1<T>> {
+        let column = self.column(name)?;
+        let mut out = Array2::from_elem((column.rows(), 1), T::default());
+        super::read_finite(&column, 0, out.view_mut())?;
+        Ok(out.remove_axis(ndarray::Axis(1)))
+    }
+
+    /// A one-dimensional tensor of scores, which may be infinite.
+    pub(crate) fn scores(&self, name: &str) -> Result<Vec<f64>> {
+        let column = self.column(name)?;
+        let mut out = Array2::zeros((column.rows(), 1));
+        column.read_f64(0, out.view_mut());
+        Ok(out.into_iter().collect())
+    }
+
+    fn column(&self, name: &str) -> Result<Matrix> {
         let tensor = self.tensor(name)?;
         let &[length] = &tensor.shape[..] else {
             return Err(Error::shape(self.label(name), "[length]", format!("{:?}", tensor.shape)));
         };
-        let column = Matrix {
+        Ok(Matrix {
             bytes: self.bytes.clone(),
             data: tensor.data.clone(),
             element: self.element_type(name, tensor)?,
@@ -294,10 +309,7 @@ impl TensorFile {
             width: 1,
             order: Order::RowMajor,
             name: self.label(name),
-        };
-        let mut out = Array2::from_elem((column.rows(), 1), T::default());
-        super::read_finite(&column, 0, out.view_mut())?;
-        Ok(out.remove_axis(ndarray::Axis(1)))
+        })
     }
 }
 
@@ -379,6 +391,17 @@ impl<'a> TensorWriter<'a> {
     pub(crate) fn array1<T: Real>(&mut self, name: impl Into<String>, array: &'a Array1<T>) {
         let shape = array.shape().to_vec();
         self.insert(name.into(), shape, array.as_slice(), || array.to_vec());
+    }
+
+    /// An array kept in single precision where that loses nothing, as most came from such a file.
+    pub(crate) fn shortest(&mut self, name: impl Into<String>, array: &'a Array2<f64>) {
+        if array.iter().any(|&x| f64::from(x as f32) != x) {
+            return self.array2(name, array);
+        }
+        let (name, shape) = (name.into(), array.shape().to_vec());
+        let singles: Vec<f32> = array.iter().map(|&x| x as f32).collect();
+        let bytes = Cow::Owned(f32::little_endian(&singles));
+        self.tensors.insert(name, Entry { dtype: Dtype::F32, shape, bytes });
     }
 
     /// An array kept in 16-bit floats, or as it is.

@@ -1,5 +1,6 @@
 //! From a name and options to a method with all its parameters.
 
+use super::auto::AutoParams;
 use super::bank::BankSize;
 use super::choices::{FuseName, KernelName, RankRuleName, ResidualName, SamplingName};
 use super::learned::DkgpKpcaParams;
@@ -18,6 +19,16 @@ use crate::{Error, Kernel, Result};
 pub(super) fn assemble(name: &str, options: &MethodOptions) -> Result<MethodSpec> {
     let kpca = |params| Ok(MethodSpec::Kpca(params));
     match name {
+        "auto" => Ok(MethodSpec::Auto(AutoParams {
+            gamma: options.gamma,
+            landmarks: options.landmarks,
+            explained_variance: options
+                .explained_variance
+                .unwrap_or(AutoParams::default().explained_variance),
+            seed: options.seed,
+            precision: options.precision,
+            weights: options.weights,
+        })),
         "pca" => kpca(params(options, MapParams::Identity, Kind::Pca)?),
         "kpca-rff" => kpca(rff(options)?),
         "kpca-nys" => kpca(nystrom(options)?),

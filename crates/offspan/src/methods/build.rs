@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::auto::Auto;
 use super::csi::Csi;
 use super::dml::Dml;
 use super::gradnorm::GradNorm;
@@ -76,6 +77,7 @@ impl MethodSpec {
             MethodSpec::Autoencoder(params) => {
                 baseline(Arc::new(Reconstruction::fit(params, training, known)?))
             }
+            MethodSpec::Auto(params) => share(Auto::fit(params, training)?),
             MethodSpec::RffOpt(params) => share(LearnedKpca::fit_rff_opt(params, training)?),
             MethodSpec::Dkgp(params) => share(LearnedKpca::fit_dkgp(params, training, known)?),
             MethodSpec::Supcon { score } => {
@@ -143,6 +145,10 @@ impl MethodSpec {
                 let score = score.read(file, &format!("{prefix}{SCORE}"), summary, width)?;
                 Arc::new(Rectified { rectifier, score })
             }
+            (MethodSpec::Auto(params), ModelSummary::LearnedKpca { found, kpca }) => {
+                let stored = Stored { file, prefix, found, width };
+                Arc::new(Auto::read(params, kpca, stored)?)
+            }
             (MethodSpec::RffOpt(params), ModelSummary::LearnedKpca { found, kpca }) => {
                 let stored = Stored { file, prefix, found, width };
                 Arc::new(LearnedKpca::read(params.kpca.clone(), kpca, stored)?)
@@ -190,6 +196,7 @@ impl MethodSpec {
             MethodSpec::Autoencoder(_) => Arc::new(Reconstruction::read(stored)?),
             MethodSpec::Kpca(_)
             | MethodSpec::KpcaEnsemble(_)
+            | MethodSpec::Auto(_)
             | MethodSpec::RffOpt(_)
             | MethodSpec::Dkgp(_)
             | MethodSpec::Rectified { .. } => return Ok(None),

@@ -117,6 +117,23 @@ const PARTS: &str =
 /// Every method.
 pub const CATALOGUE: &[MethodInfo] = &[
     MethodInfo {
+        name: "auto",
+        summary: "kernel PCA and energy joined, everything decided from in-distribution rows",
+        needs: "features only; better with logits, best with the last layer",
+        parameters: &[
+            parameter("--gamma", "0.5 over the median squared distance; 4 over it without logits"),
+            parameter("--landmarks", "256 to 2048, until more change nothing"),
+            parameter(
+                "--explained-variance",
+                "0.99, with at most a fifth as many directions as landmarks",
+            ),
+            SEED,
+        ],
+        source: "offspan",
+        parity: "NumPy float64 reference to 1e-6",
+        is_step: false,
+    },
+    MethodInfo {
         name: "pca",
         summary: "residual of (cosine) PCA: the linear kernel",
         needs: "features only",

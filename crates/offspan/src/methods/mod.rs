@@ -1,6 +1,7 @@
 //! Every method, under one name, one fit and one score. One file per method.
 
 mod assemble;
+mod auto;
 mod bank;
 mod build;
 mod catalogue;
@@ -30,6 +31,7 @@ mod tnn;
 mod trained;
 mod vim;
 
+pub use auto::AutoParams;
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, Parameter};
 pub use choices::{DrawName, FuseName, KernelName, Pair, RankRuleName, ResidualName, SamplingName};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::auto::AutoParams;
 use super::bank::BankSize;
 use super::csi::Csi;
 use super::learned::DkgpKpcaParams;
@@ -26,6 +27,8 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "family", rename_all = "kebab-case")]
 pub enum MethodSpec {
+    /// Everything decided from in-distribution rows.
+    Auto(AutoParams),
     /// Kernel PCA in all its forms.
     Kpca(KpcaParams),
     /// The sum of a random-feature and a Nyström detector.
@@ -144,6 +147,7 @@ impl MethodSpec {
     #[must_use]
     pub fn method(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
+            MethodSpec::Auto(_) => "auto",
             MethodSpec::Kpca(params) => params.method(),
             MethodSpec::KpcaEnsemble(_) => "kpca-ensemble",
             MethodSpec::Logit(score) => score.name(),
@@ -183,7 +187,7 @@ impl MethodSpec {
     fn has_moments(&self) -> bool {
         match self {
             MethodSpec::Kpca(params) => !matches!(params.map, MapParams::Exact { .. }),
-            MethodSpec::KpcaEnsemble(_) => true,
+            MethodSpec::Auto(_) | MethodSpec::KpcaEnsemble(_) => true,
             _ => false,
         }
     }
@@ -264,6 +268,7 @@ impl MethodSpec {
             }
             MethodSpec::RegPca { components } => check_count(*components)?,
             MethodSpec::LowDim { ridge } => LowDim::check(*ridge)?,
+            MethodSpec::Auto(params) => return Ok(MethodSpec::Auto(params.clone().check()?)),
             MethodSpec::Autoencoder(params) => {
                 return Ok(MethodSpec::Autoencoder(params.clone().check()?));
             }
@@ -321,7 +326,7 @@ impl MethodSpec {
         if training.checkpoint.is_some() && !self.has_moments() {
             return Err(Error::parameter(
                 "checkpoint",
-                "a method with moments to save: pca, kpca-rff, kpca-sketch, kpca-nys, kpca-ensemble",
+                "a method with moments to save: auto, pca, kpca-rff, kpca-sketch, kpca-nys, kpca-ensemble",
                 name,
             ));
         }

@@ -86,7 +86,7 @@ pub fn evaluate(
 }
 
 /// The mean of each metric over several `OoD` sets, each set counting once whatever its size.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Average {
     /// Mean FPR.
     pub fpr: f64,

@@ -10,10 +10,10 @@ use ndarray::{Array1, Array2, ArrayView2};
 use offspan::io::{Dataset, Head, Labels, LastBlock, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
-    AutoencoderParams, BankSize, Clip, Components, Detector, DkgpKpcaParams, DkgpParams,
-    EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams, LogitScore,
-    MapParams, MethodSpec, Precision, Rectification, Residual, Result, RffOptParams, Sampling,
-    Silent,
+    AutoParams, AutoencoderParams, BankSize, Clip, Components, Detector, DkgpKpcaParams,
+    DkgpParams, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams,
+    LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Result, RffOptParams,
+    Sampling, Silent,
 };
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -71,7 +71,7 @@ pub(crate) fn fourier_parts(features: usize, width: usize) -> Box<FourierParts> 
 
 /// All rows go into the fit, and there is no threshold.
 pub(crate) fn whole_fit() -> FitOptions<'static> {
-    FitOptions { hold_out: 0.0, ..FitOptions::default() }
+    FitOptions { hold_out: Some(0.0), ..FitOptions::default() }
 }
 
 /// Fits to rows in memory, all of them, with logits and head at hand.
@@ -145,6 +145,7 @@ pub(crate) fn exact(kernel: Kernel, form: ExactForm) -> KpcaParams {
 /// be [`WIDTH`] wide, and there have to be at least 40 rows.
 pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
     let mut all = core_methods();
+    all.push(("auto".to_owned(), MethodSpec::Auto(AutoParams::default())));
     let half = BankSize::Share(0.5);
     let tnn = MethodSpec::Tnn { neighbours: 6, tangents: 2, bank: half, seed: 1 };
     all.push(("tnn".to_owned(), tnn));

@@ -68,7 +68,7 @@ fn every_method_stops_when_asked_to() {
     let stop = StopAfter::new(0);
     let mut deaf = Vec::new();
     for (name, spec) in every_method() {
-        let options = FitOptions { hold_out: 0.0, observer: &stop, ..FitOptions::default() };
+        let options = FitOptions { hold_out: Some(0.0), observer: &stop, ..FitOptions::default() };
         match fit_with(&spec, train.view(), &options) {
             Err(Error::Interrupted { .. }) => {}
             // Nothing is computed in these fits.

@@ -17,8 +17,8 @@ use offspan::{
 fn every_detector_comes_back_with_the_same_bytes_and_the_same_scores() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.offspan");
-    let (train, test) = (features(90, WIDTH, 1), features(300, WIDTH, 2));
-    let options = FitOptions { hold_out: 0.4, ..FitOptions::default() };
+    let (train, test) = (features(220, WIDTH, 1), features(300, WIDTH, 2));
+    let options = FitOptions { hold_out: Some(0.4), ..FitOptions::default() };
     let mut wrong = Vec::new();
     for (name, spec) in every_method() {
         let fitted = fit_with(&spec, train.view(), &options).unwrap();
@@ -100,13 +100,13 @@ fn a_threshold_of_minus_infinity_survives_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.offspan");
     let train = features(60, WIDTH, 1);
-    let zeros = Array2::<f32>::zeros((20, WIDTH));
+    let zeros = Array2::<f32>::zeros((60, WIDTH));
     let calibrate = Dataset::new("zeros", zeros.view());
     let options = FitOptions { calibrate: Some(&calibrate), ..FitOptions::default() };
     let fitted = fit_with(&MethodSpec::Kpca(pca()), train.view(), &options).unwrap();
     fitted.save(&path).unwrap();
     let threshold = Detector::load(&path).unwrap().threshold().unwrap().clone();
-    assert_eq!((threshold.value, threshold.rows), (f64::NEG_INFINITY, 20));
+    assert_eq!((threshold.value, threshold.rows), (f64::NEG_INFINITY, 60));
     assert_eq!(threshold.source, CalibrationSource::Given);
 }
 

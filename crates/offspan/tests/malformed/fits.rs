@@ -7,7 +7,7 @@ use offspan::io::{Dataset, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
-    MapParams, MethodSpec, Precision, Rectification, Residual, Sampling, WeightType,
+    MapParams, MethodSpec, Precision, Promise, Rectification, Residual, Sampling, WeightType,
 };
 
 use crate::common::{
@@ -122,7 +122,8 @@ fn data_and_inputs() {
             "a landmark that is held out",
             |_| {
                 let rows = features(40, WIDTH, 1);
-                let options = FitOptions { hold_out: 0.9, ..FitOptions::default() };
+                let promise = Promise { keep: 0.5, confidence: 0.5 };
+                let options = FitOptions { hold_out: Some(0.9), promise, ..FitOptions::default() };
                 let all: Vec<u64> = (0..4).collect();
                 told(fit_with(&MethodSpec::Kpca(given(&all)), rows.view(), &options))
             },
@@ -264,23 +265,28 @@ fn data_and_inputs() {
         ),
         (
             "everything held out",
-            |_| with_options(&FitOptions { hold_out: 1.0, ..FitOptions::default() }),
+            |_| with_options(&FitOptions { hold_out: Some(1.0), ..FitOptions::default() }),
             "hold-out: expected a share in [0, 1), got 1",
         ),
         (
             "less than nothing held out",
-            |_| with_options(&FitOptions { hold_out: -0.1, ..FitOptions::default() }),
+            |_| with_options(&FitOptions { hold_out: Some(-0.1), ..FitOptions::default() }),
             "hold-out: expected a share in [0, 1), got -0.1",
         ),
         (
             "hold-out NaN",
-            |_| with_options(&FitOptions { hold_out: f64::NAN, ..FitOptions::default() }),
+            |_| with_options(&FitOptions { hold_out: Some(f64::NAN), ..FitOptions::default() }),
             "hold-out: expected a share in [0, 1), got NaN",
         ),
         (
             "a threshold that keeps nothing",
-            |_| with_options(&FitOptions { keep: 0.0, ..FitOptions::default() }),
-            "keep: expected a share in (0, 1], got 0",
+            |_| {
+                with_options(&FitOptions {
+                    promise: Promise { keep: 0.0, ..Promise::default() },
+                    ..FitOptions::default()
+                })
+            },
+            "keep: expected a number between 0 and 1, both excluded, got 0",
         ),
         (
             "too few rows to set the threshold with",
@@ -290,7 +296,8 @@ fn data_and_inputs() {
                 let calibrate = Some(&calibrate);
                 with_options(&FitOptions { calibrate, ..FitOptions::default() })
             },
-            "calibration, to set the threshold with: expected at least 20 rows, got 19",
+            "calibration, for a threshold that keeps 0.95 of the rows with a confidence of 0.95: expected at \
+             least 59 rows, got 19",
         ),
         (
             "rows of another width to set the threshold with",

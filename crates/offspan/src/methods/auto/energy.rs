@@ -1,0 +1,196 @@
+//! The energy of a row whose far activations were cut, with a temperature that suits the logits.
+
+use ndarray::{Array1, Array2, s};
+
+use super::clip::CentredClip;
+use super::cut_head::CutHead;
+use super::scale::median;
+use super::{in_blocks, recover, sample};
+use crate::io::{Dataset, Head, TensorWriter, read_finite};
+use crate::kernel::contiguous_row;
+use crate::landmarks;
+use crate::logits::{LogitSource, Need, energy};
+use crate::methods::model::{Found, Stored};
+use crate::training::Training;
+use crate::{Error, Precision, Real, Result};
+
+/// Rows from which the cut is learnt.
+const ROWS_FOR_CLIP: usize = 2000;
+/// Logits should reach this many times ln C above their mean, or the sum over all classes drowns
+/// the largest.
+const REACH: f64 = 3.0;
+/// Rows read together.
+const ROWS_AT_ONCE: usize = 48;
+
+/// What the network says of a row.
+#[derive(Debug, Clone)]
+pub(super) struct EnergyPart {
+    cut: Option<Cut>,
+    temperature: f64,
+}
+
+/// The last layer behind the cut.
+#[derive(Debug, Clone)]
+struct Cut {
+    head: Head,
+    clip: CentredClip,
+    compiled: Compiled,
+}
+
+/// The same in the precision of scoring.
+#[derive(Debug, Clone)]
+enum Compiled {
+    F32(CutHead<f32>),
+    F64(CutHead<f64>),
+}
+
+impl Cut {
+    fn new(head: Head, clip: CentredClip, precision: Precision) -> Self {
+        let compiled = match precision {
+            Precision::F32 => Compiled::F32(CutHead::new(&head, &clip)),
+            Precision::F64 => Compiled::F64(CutHead::new(&head, &clip)),
+        };
+        Cut { head, clip, compiled }
+    }
+}
+
+impl EnergyPart {
+    /// Of rows with logits or a last layer; none without. `others` are rows that the fit does not see.
+    pub(super) fn fit(
+        training: &Training<'_>,
+        kept: &[usize],
+        others: &Dataset<'_>,
+        (seed, precision): (u64, Precision),
+    ) -> Result<Option<Self>> {
+        let head = match (training.head, &training.data.logits) {
+            (None, None) => return Ok(None),
+            (Some(head), _) => {
+                head.check_width(training.data.width())?;
+                Some(head.without_block())
+            }
+            (None, Some(logits)) => {
+                recover::head(training, &LogitSource::Logits(&**logits), kept, seed)?
+            }
+        };
+        let cut = head
+            .map(|head| {
+                let rows = sample(kept, ROWS_FOR_CLIP, seed)?;
+                let rows = landmarks::gather(&*training.data.features, &rows)?;
+                Ok::<_, Error>(Cut::new(head, CentredClip::of(&rows), precision))
+            })
+            .transpose()?;
+        let part = EnergyPart { cut, temperature: 1.0 };
+        let temperature = part.suitable_temperature(others)?;
+        Ok(Some(EnergyPart { temperature, ..part }))
+    }
+
+    fn suitable_temperature(&self, others: &Dataset<'_>) -> Result<f64> {
+        let classes = self.source(others)?.classes();
+        if classes < 2 {
+            return Ok(1.0);
+        }
+        let mut reaches = in_blocks(others, |data, start, out| {
+            let logits = self.source(data)?.logits(start, out.len())?;
+            for (reach, row) in out.iter_mut().zip(logits.rows()) {
+                let largest = row.iter().fold(f64::NEG_INFINITY, |most, &l| most.max(l));
+                *reach = largest - row.sum() / classes as f64;
+            }
+            Ok(())
+        })?;
+        let reach = median(reaches.as_slice_mut().unwrap_or_default());
+        Ok((reach / (REACH * (classes as f64).ln())).clamp(1e-6, 1.0))
+    }
+
+    /// Logits of rows as they are.
+    fn source<'a>(&'a self, data: &'a Dataset<'_>) -> Result<LogitSource<'a>> {
+        let head = self.cut.as_ref().map(|cut| &cut.head);
+        let source = LogitSource::of(data, head, None, Need::Score("auto"))?;
+        match head {
+            Some(head) if head.classes() != source.classes() => Err(Error::shape(
+                format!("the logits of {}", data.name),
+                format!("[rows, {}], as many as the last layer gives", head.classes()),
+                format!("[rows, {}]", source.classes()),
+            )),
+            _ => Ok(source),
+        }
+    }
+
+    pub(super) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        self.source(data).map(drop)
+    }
+
+    /// Energies of all rows.
+    pub(super) fn of_all(&self, data: &Dataset<'_>) -> Result<Array1<f64>> {
+        in_blocks(data, |data, start, out| self.read(data, start, out))
+    }
+
+    /// Energies of rows from `start` on.
+    pub(super) fn read(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        match self.cut.as_ref().map(|cut| &cut.compiled) {
+            None => self.source(data)?.read_at(start, out, self.temperature),
+            Some(Compiled::F32(cut)) => self.read_cut(cut, data, start, out),
+            Some(Compiled::F64(cut)) => self.read_cut(cut, data, start, out),
+        }
+    }
+
+    fn read_cut<T: Real>(
+        &self,
+        cut: &CutHead<T>,
+        data: &Dataset<'_>,
+        start: usize,
+        out: &mut [f64],
+    ) -> Result<()> {
+        let source = self.source(data)?;
+        let mut rows = Array2::from_elem((out.len().min(ROWS_AT_ONCE), data.width()), T::default());
+        let mut logits = Array2::from_elem((out.len(), cut.classes()), T::default());
+        let mut cuts = Vec::new();
+        for first in (0..out.len()).step_by(ROWS_AT_ONCE) {
+            let count = ROWS_AT_ONCE.min(out.len() - first);
+            let mut rows = rows.slice_mut(s![..count, ..]);
+            read_finite(&*data.features, start + first, rows.view_mut())?;
+            match source {
+                LogitSource::Logits(_) => cut.collect(rows.view(), first, &mut cuts),
+                LogitSource::Head { .. } => {
+                    cut.logits(rows, logits.slice_mut(s![first..first + count, ..]));
+                }
+            }
+        }
+        if let LogitSource::Logits(stored) = source {
+            read_finite(stored, start, logits.view_mut())?;
+            cut.correct(&cuts, logits.view_mut());
+        }
+        for (out, row) in out.iter_mut().zip(logits.rows()) {
+            *out = energy(contiguous_row(&row), self.temperature);
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell(&self, found: &mut Found) {
+        found.insert("temperature".to_owned(), self.temperature);
+        if let Some(cut) = &self.cut {
+            found.insert("clip reach".to_owned(), cut.clip.reach);
+        }
+    }
+
+    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        if let Some(cut) = &self.cut {
+            cut.head.write(prefix, writer);
+            writer.array1(format!("{prefix}clip.centre"), &cut.clip.centre);
+        }
+    }
+
+    pub(super) fn read_from(stored: Stored<'_>, precision: Precision) -> Result<Option<Self>> {
+        if !stored.found.contains_key("temperature") {
+            return Ok(None);
+        }
+        let cut = stored
+            .head()?
+            .map(|head| {
+                let centre = stored.vector("clip.centre", stored.width)?;
+                let reach = stored.number("clip reach")?;
+                Ok::<_, Error>(Cut::new(head, CentredClip { centre, reach }, precision))
+            })
+            .transpose()?;
+        Ok(Some(EnergyPart { cut, temperature: stored.number("temperature")? }))
+    }
+}

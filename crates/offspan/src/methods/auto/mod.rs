@@ -1,0 +1,206 @@
+//! `auto`: a detector that decides everything from in-distribution rows alone.
+//!
+//! Two views of a row are joined. The residual e of kernel PCA says how far its direction lies off the
+//! span of the training rows; the energy E of its clipped features says how sure the network is. Rows
+//! that the fit has not seen tell how both spread on in-distribution data, and
+//!
+//! score = ln Φ((E − mE) / sE) + w · ln Φ(−(e − me) / se),
+//!
+//! the sum of two one-sided log p-values (Φ is the normal distribution): a row must be ordinary in
+//! both, and a very high energy cannot buy off a residual that no training row has. The weight
+//! w = (3 se / me)^1.5 is small where distances concentrate, so that residuals are mostly noise.
+
+mod clip;
+mod cut_head;
+mod energy;
+mod fit;
+mod joint;
+mod recover;
+mod scale;
+mod size;
+
+use ndarray::Array1;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use self::energy::EnergyPart;
+use self::joint::Joint;
+use super::model::{Found, ModelSummary, Scorer, Stored};
+use crate::error::in_order;
+use crate::io::{Dataset, TensorWriter};
+use crate::kpca::{KpcaModel, KpcaParams, MapParams, Residual};
+use crate::landmarks::{self, Sampling};
+use crate::observer::Silent;
+use crate::subspace::Components;
+use crate::{Kernel, KpcaSummary, Precision, Result, WeightType};
+
+/// The parameters of `auto`: what it would otherwise decide itself, and a seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AutoParams {
+    /// γ; from the distances between training rows if none is given.
+    pub gamma: Option<f64>,
+    /// Landmarks; as many as it takes until more change nothing, if none is given.
+    pub landmarks: Option<usize>,
+    /// Share of the variance that the subspace keeps, if a fifth of the landmarks' number of
+    /// directions is enough for it.
+    pub explained_variance: f64,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Precision of rows, maps and projections.
+    pub precision: Precision,
+    /// How landmarks are kept.
+    #[serde(default, skip_serializing_if = "WeightType::is_full")]
+    pub weights: WeightType,
+}
+
+impl Default for AutoParams {
+    fn default() -> Self {
+        AutoParams {
+            gamma: None,
+            landmarks: None,
+            explained_variance: 0.99,
+            seed: 0,
+            precision: Precision::F32,
+            weights: WeightType::Full,
+        }
+    }
+}
+
+/// Where the variance is spread over more directions than this allows, the last of them matter
+/// little, and a score would take twice as long.
+const LANDMARKS_PER_DIRECTION: usize = 5;
+
+impl AutoParams {
+    pub(super) fn check(self) -> Result<Self> {
+        // Any γ and number of landmarks that kernel PCA accepts.
+        self.kpca(self.gamma.unwrap_or(1.0), self.landmarks.unwrap_or(1)).check()?;
+        Ok(self)
+    }
+
+    /// The kernel PCA inside. Uniform landmarks cover the data, which the complete residual needs.
+    fn kpca(&self, gamma: f64, landmarks: usize) -> KpcaParams {
+        let floor = Default::default();
+        KpcaParams {
+            kernel: Kernel::Gaussian { gamma },
+            map: MapParams::Nystrom { landmarks, sampling: Sampling::Uniform, floor },
+            components: Components::UpTo {
+                explained_variance: self.explained_variance,
+                most: (landmarks / LANDMARKS_PER_DIRECTION).max(1),
+            },
+            residual: Residual::Complete,
+            seed: self.seed,
+            precision: self.precision,
+            weights: self.weights,
+            ..KpcaParams::default()
+        }
+    }
+}
+
+/// The fitted detector.
+#[derive(Debug, Clone)]
+pub(crate) struct Auto {
+    kpca: KpcaModel,
+    energy: Option<EnergyPart>,
+    joint: Joint,
+    gamma: f64,
+    landmarks: usize,
+}
+
+/// Prefix of the kernel PCA's tensors.
+const KPCA: &str = "kpca.";
+
+impl Auto {
+    pub(super) fn read(
+        params: &AutoParams,
+        summary: &KpcaSummary,
+        stored: Stored<'_>,
+    ) -> Result<Self> {
+        let gamma = stored.number("gamma")?;
+        let landmarks = stored.number("landmarks")? as usize;
+        let kpca = params.kpca(gamma, landmarks).check()?.params().clone();
+        let prefix = format!("{}{KPCA}", stored.prefix);
+        let kpca = KpcaModel::read(stored.file, &prefix, kpca, summary.clone(), stored.width)?;
+        let energy = EnergyPart::read_from(stored, params.precision)?;
+        let joint = Joint::read(stored, energy.is_some())?;
+        Ok(Auto { kpca, energy, joint, gamma, landmarks })
+    }
+}
+
+impl Scorer for Auto {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        self.energy.as_ref().map_or(Ok(()), |energy| energy.check_inputs(data))
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        residuals(&self.kpca, data, start, out)?;
+        let mut energies = vec![0.0; out.len()];
+        if let Some(energy) = &self.energy {
+            energy.read(data, start, &mut energies)?;
+        }
+        for (out, energy) in out.iter_mut().zip(energies) {
+            *out = self.joint.score(*out, self.energy.as_ref().map(|_| energy));
+        }
+        Ok(())
+    }
+
+    fn summary(&self) -> ModelSummary {
+        let kpca = self.kpca.summary().clone();
+        ModelSummary::LearnedKpca { found: self.found(), kpca }
+    }
+
+    fn found(&self) -> Found {
+        let mut found = Found::new();
+        found.insert("gamma".to_owned(), self.gamma);
+        found.insert("landmarks".to_owned(), self.landmarks as f64);
+        self.joint.tell(&mut found);
+        if let Some(energy) = &self.energy {
+            energy.tell(&mut found);
+        }
+        found
+    }
+
+    fn kpca(&self) -> Vec<&KpcaModel> {
+        vec![&self.kpca]
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        self.kpca.write(&format!("{prefix}{KPCA}"), writer);
+        if let Some(energy) = &self.energy {
+            energy.write(prefix, writer);
+        }
+    }
+}
+
+/// Residuals of rows from `start` on: what the kernel PCA's score is the negative of.
+fn residuals(kpca: &KpcaModel, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+    kpca.score(data, start, out)?;
+    out.iter_mut().for_each(|score| *score = -*score);
+    Ok(())
+}
+
+/// A seeded sample of these rows, ascending.
+fn sample(rows: &[usize], count: usize, seed: u64) -> Result<Vec<usize>> {
+    let all = |_: usize| true;
+    let count = count.min(rows.len());
+    let ranks =
+        landmarks::choose(&Sampling::Uniform, count, rows.len(), &all, None, seed, &Silent)?;
+    Ok(ranks.into_iter().map(|rank| rows[rank]).collect())
+}
+
+/// Rows that one task scores.
+const BLOCK: usize = 256;
+
+/// One number per row, by blocks of rows on all threads.
+fn in_blocks(
+    data: &Dataset<'_>,
+    read: impl Fn(&Dataset<'_>, usize, &mut [f64]) -> Result<()> + Sync,
+) -> Result<Array1<f64>> {
+    let mut numbers = vec![0.0; data.rows()];
+    let blocks = numbers
+        .par_chunks_mut(BLOCK)
+        .enumerate()
+        .map(|(block, out)| read(data, block * BLOCK, out))
+        .collect();
+    in_order(blocks)?;
+    Ok(numbers.into())
+}

@@ -1,0 +1,75 @@
+//! A monitor between two batches, as a file.
+
+use std::path::Path;
+
+use ndarray::Array1;
+use serde::{Deserialize, Serialize};
+
+use super::{Monitor, MonitorState};
+use crate::io::{TensorFile, TensorWriter};
+use crate::{Error, Result};
+
+const FORMAT_KEY: &str = "offspan.monitor";
+const WHAT: &str = "an offspan monitor";
+const VERSION: u32 = 1;
+const SCORES: &str = "scores";
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    state: MonitorState,
+}
+
+impl Monitor {
+    /// Saves the monitor; the file appears whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let (state, scores) = self.state();
+        let scores = Array1::from(scores);
+        let mut writer = TensorWriter::default();
+        writer.array1(SCORES, &scores);
+        let document = Document { version: VERSION, state };
+        writer.write(path, FORMAT_KEY, serde_json::json!(document).to_string())
+    }
+
+    /// The monitor that [`Monitor::save`] wrote. It goes on as if it had never stopped.
+    ///
+    /// # Errors
+    /// If the file cannot be read or anything in it is wrong.
+    pub fn load(path: &Path) -> Result<Self> {
+        let file = TensorFile::open(path)?;
+        let Document { state, .. } = file.document(FORMAT_KEY, WHAT, VERSION)?;
+        let scores = file.scores(SCORES)?;
+        Monitor::from_state(state, &scores).map_err(|error| Error::malformed(path, WHAT, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::MonitorOptions;
+
+    #[test]
+    fn a_saved_monitor_goes_on_bit_for_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("stream.monitor");
+        let reference: Vec<f64> = (0..100).map(|i| f64::from(i) / 7.0).collect();
+        let mut before = Monitor::new(&reference, MonitorOptions::new(0.95, 1.0)).unwrap();
+        before.update(&[f64::NEG_INFINITY, 0.3, 5.0, f64::INFINITY]).unwrap();
+        before.save(&path).unwrap();
+        let mut after = Monitor::load(&path).unwrap();
+        assert_eq!(after.state(), before.state());
+        assert_eq!(after.update(&reference).unwrap(), before.update(&reference).unwrap());
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.monitor");
+        std::fs::write(&path, b"nothing of the kind").unwrap();
+        assert!(Monitor::load(&path).is_err());
+        assert!(Monitor::load(&folder.path().join("missing")).is_err());
+    }
+}
