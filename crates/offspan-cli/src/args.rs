@@ -18,12 +18,13 @@ use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
 #[command(after_help = "\
 First steps:
   offspan demo                                     see it work on embedded data
-  offspan fit train.npy --sampling uniform --residual complete -o net.offspan
-  offspan score net.offspan new.npy                one line per row: score, in or out
+  offspan fit train.npy -o net.offspan             needs no parameters and no OoD data
+  offspan score net.offspan new.npy                one line per row: score, p-value, in or out
   offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
   offspan eval PACK --method all --report out/     the same as a page with pictures
 
-Exit codes: 0 fine, 1 the question was answered \"no\" (score --check), 2 error, 130 interrupted.")]
+Exit codes: 0 fine, 1 the question was answered \"no\" (score --check, calibrate --check, monitor),
+2 error, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -41,8 +42,14 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Score rows with a detector
     Score(ScoreArgs),
+    /// Set a detector's threshold anew, or test whether later rows still fit it
+    Calibrate(CalibrateArgs),
+    /// Watch a stream of batches and say when its scores have moved
+    Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
     Eval(EvalArgs),
+    /// Compare settings of a method without any OoD data
+    Tune(TuneArgs),
     /// Repeat the paper's studies on your own pack
     #[command(subcommand)]
     Study(StudyCommand),
@@ -125,9 +132,10 @@ pub(crate) struct DemoArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  offspan fit PACK -o net.offspan                          decides everything by itself
+  offspan fit train.npy --logits train-logits.npy --head head.safetensors -o net.offspan
+  offspan fit PACK --keep 0.99 --confidence 0.9 -o net.offspan
   offspan fit PACK --method kpca-nys --gamma 1 -o net.offspan
-  offspan fit train.npy --logits train-logits.npy --method kpca-nys -o net.offspan
-  offspan fit train.npy --sampling uniform --residual complete -o net.offspan
   offspan fit huge.npy --method kpca-rff --checkpoint fit.ckpt -o net.offspan
   offspan fit cache.mmap --raw f64:2048 --method kpca-rff -o net.offspan
 
@@ -143,20 +151,26 @@ pub(crate) struct FitArgs {
     pub(crate) output: PathBuf,
 
     /// The method; `offspan methods` lists them
-    #[arg(short, long, value_name = "NAME", default_value = "kpca-nys")]
+    #[arg(short, long, value_name = "NAME", default_value = "auto")]
     pub(crate) method: String,
 
     /// In-distribution rows to set the threshold with, instead of held-out training rows
     #[arg(long, value_name = "FILE", help_heading = "Threshold")]
     pub(crate) calibrate: Option<PathBuf>,
 
-    /// Share of the training rows to hold out for the threshold; 0: no threshold
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05, help_heading = "Threshold")]
-    pub(crate) hold_out: f64,
+    /// Share of the training rows to hold out for the threshold; 0: no threshold [default: 0.05, or
+    /// more of few rows]
+    #[arg(long, value_name = "SHARE", help_heading = "Threshold")]
+    pub(crate) hold_out: Option<f64>,
 
-    /// Share of in-distribution rows that the threshold keeps
+    /// Share of in-distribution rows that the threshold keeps at least
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Threshold")]
     pub(crate) keep: f64,
+
+    /// How sure that is: which rows the threshold is set with is chance, and in at most the rest of all
+    /// cases it keeps less
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Threshold")]
+    pub(crate) confidence: f64,
 
     /// Save progress here, and go on from here after a kill
     #[arg(long, value_name = "FILE", help_heading = "Long fits")]
@@ -182,7 +196,10 @@ pub(crate) struct FitArgs {
 Examples:
   offspan score net.offspan new.npy | head
   offspan score net.offspan new.npy -o scores.npy      one float64 per row
-  offspan score net.offspan batch.npy --check          exit code 1 if a row is out")]
+  offspan score net.offspan batch.npy --check          exit code 1 if a row is out
+  offspan score net.offspan batch.npy --fdr 0.1        at most a tenth of the rows called out are in
+
+A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
 pub(crate) struct ScoreArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
@@ -202,11 +219,112 @@ pub(crate) struct ScoreArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
+    /// Decide by all p-values together (Benjamini-Hochberg), not by the threshold: of the rows that are
+    /// called out, on average at most this share is in-distribution
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) fdr: Option<f64>,
+
     /// Logits of the same rows, for detectors that use the energy
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<PathBuf>,
 
     /// Type and width of a file without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan calibrate net.offspan holdout.npy -o net.offspan       another set of rows
+  offspan calibrate net.offspan --keep 0.99 -o strict.offspan    another promise, from the same rows
+  offspan calibrate net.offspan today.npy --check                do today's rows still fit?
+
+The rows must be in-distribution, and none that the fit has seen.")]
+pub(crate) struct CalibrateArgs {
+    /// A detector from `offspan fit`
+    pub(crate) detector: PathBuf,
+
+    /// In-distribution rows: .npy, .safetensors [default: the scores that the detector keeps]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Where to write the detector; may be the same file
+    #[arg(short, long, value_name = "DETECTOR", conflicts_with = "check")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Share of in-distribution rows that the threshold keeps at least [default: as before, or 0.95]
+    #[arg(long, value_name = "SHARE", conflicts_with = "check")]
+    pub(crate) keep: Option<f64>,
+
+    /// How sure that is [default: as before, or 0.95]
+    #[arg(long, value_name = "SHARE", conflicts_with = "check")]
+    pub(crate) confidence: Option<f64>,
+
+    /// Change nothing, and test whether the rows fit the calibration; exit with 1 if not
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// --check: a p-value below this says that they do not
+    #[arg(long, value_name = "P", default_value_t = 0.01, requires = "check")]
+    pub(crate) level: f64,
+
+    /// Print JSON instead of words
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Logits of the same rows, for detectors that use them
+    #[arg(long, value_name = "FILE", requires = "file")]
+    pub(crate) logits: Option<PathBuf>,
+
+    /// Type and width of a file without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH", requires = "file")]
+    pub(crate) raw: Option<RawLayout>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan monitor net.offspan monday.npy tuesday.npy            features, in the order they came
+  offspan monitor net.offspan scores.csv --batch 500            scores from `offspan score`
+  offspan monitor net.offspan today.npy --state net.monitor     goes on where it was yesterday
+
+Two things are watched: the share of rows that are out, and the scores as a whole. Exit code 1 after
+an alarm. Without a change the chance of ever an alarm, however long the stream, is at most
+--false-alarm, as long as rows come independently of one another.")]
+pub(crate) struct MonitorArgs {
+    /// A detector from `offspan fit`, with a threshold
+    pub(crate) detector: PathBuf,
+
+    /// Batches in order: features (.npy, .safetensors), or scores (one-dimensional .npy, or .csv with a
+    /// column `score`)
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Logits of the same rows, one file for each batch in the same order, for detectors that use them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) logits: Vec<PathBuf>,
+
+    /// Chance of ever an alarm if nothing changes
+    #[arg(long, value_name = "P", default_value_t = 0.01)]
+    pub(crate) false_alarm: f64,
+
+    /// Go on from this file where it exists, and save to it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Report after so many rows, not only after each file
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) batch: Option<NonZeroUsize>,
+
+    /// Seed of the random numbers that break ties
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Type and width of files without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
     pub(crate) raw: Option<RawLayout>,
 }
@@ -238,13 +356,14 @@ Examples:
   offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
 
 A pack is a folder with train, test and ood/NAME (.safetensors or .npy) and, where known,
-head.safetensors. Methods are fitted on all rows of train; test is the in-distribution side.")]
+head.safetensors. Methods are fitted on train, nothing held out for a threshold; test is the
+in-distribution side.")]
 pub(crate) struct EvalArgs {
     /// A pack folder
     pub(crate) pack: PathBuf,
 
     /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
-    /// [default: kpca-nys]
+    /// [default: auto]
     #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
     pub(crate) method: Vec<String>,
 
@@ -270,6 +389,59 @@ pub(crate) struct EvalArgs {
 
     #[command(flatten)]
     pub(crate) method_args: MethodArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan tune PACK                                             what auto chose, and what is around it
+  offspan tune PACK --method kpca-nys -o out/                   a usual grid, with a plot
+  offspan tune PACK --method kpca-nys --try gamma=0.1,0.3,1 --try sampling=uniform,low-energy
+  offspan tune train.npy --validate strangers.npy               judged by a set that you have
+
+Without an OoD set, classes of the training rows stand in for one: a fit does not see some classes, the
+network's outputs for them are taken away, and the better a setting tells their rows from rows of the
+other classes, the better it is. Where classes are unknown, rows mixed from two rows stand in.")]
+pub(crate) struct TuneArgs {
+    /// A pack folder (its `train`), or a feature file: .npy, .safetensors
+    #[arg(value_name = "PACK|FILE")]
+    pub(crate) data: PathBuf,
+
+    /// Methods to compare, separated by commas
+    #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',', default_value = "auto")]
+    pub(crate) method: Vec<String>,
+
+    /// A flag of the method and the values to try, such as gamma=0.1,0.3,1; may be given several times,
+    /// and all combinations are tried [default: a grid of the method's own]
+    #[arg(long = "try", value_name = "FLAG=VALUE[,VALUE…]")]
+    pub(crate) values: Vec<String>,
+
+    /// Out-of-distribution sets to judge with, instead of stand-ins
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) validate: Vec<PathBuf>,
+
+    /// Training rows to use, at most
+    #[arg(long, value_name = "N", default_value_t = 6000)]
+    pub(crate) rows: usize,
+
+    /// How often other classes are left out
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) trials: NonZeroUsize,
+
+    /// Write a page with the plots into this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Seed of every random choice
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) data_args: DataArgs,
 }
 
 #[derive(Subcommand)]

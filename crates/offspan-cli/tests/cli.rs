@@ -17,6 +17,8 @@ mod files;
 mod flags;
 #[path = "cli/pipes.rs"]
 mod pipes;
+#[path = "cli/promises.rs"]
+mod promises;
 #[path = "cli/reports.rs"]
 mod reports;
 #[cfg(unix)]
@@ -82,7 +84,7 @@ fn check_document(document: &Value, pack: &str, methods: &[&str], fpr: &str) {
 fn parse_csv(text: &str) -> (Vec<f64>, Vec<String>) {
     let mut lines = text.lines();
     let decides = match lines.next() {
-        Some("row,score,decision") => true,
+        Some("row,score,p_value,decision") => true,
         header => {
             assert_eq!(header, Some("row,score"));
             false
@@ -91,9 +93,9 @@ fn parse_csv(text: &str) -> (Vec<f64>, Vec<String>) {
     let (mut scores, mut decisions) = (Vec::new(), Vec::new());
     for (row, line) in lines.enumerate() {
         let cells: Vec<&str> = line.split(',').collect();
-        assert_eq!((cells.len(), cells[0]), (2 + usize::from(decides), &*row.to_string()));
+        assert_eq!((cells.len(), cells[0]), (2 + 2 * usize::from(decides), &*row.to_string()));
         scores.push(cells[1].parse().unwrap());
-        decisions.extend(cells.get(2).map(|&decision| decision.to_owned()));
+        decisions.extend(cells.get(3).map(|&decision| decision.to_owned()));
     }
     (scores, decisions)
 }

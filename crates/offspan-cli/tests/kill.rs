@@ -16,11 +16,12 @@ const KILLS_WHILE_WRITING: usize = 2;
 /// Chunks of a pass: rows of this width come in chunks of 2048.
 const CHUNKS: usize = 8;
 
-const FITS: [&str; 4] = [
+const FITS: [&str; 5] = [
     "--method kpca-rff --features 512",
     "--method kpca-nys --landmarks 256 --sampling uniform --residual complete",
     "--method kpca-nys --landmarks 256 --head weight.npy,bias.npy --react p90",
     "--method kpca-ensemble --landmarks 256 --features 256 --head weight.npy,bias.npy",
+    "--method auto --landmarks 256 --head weight.npy,bias.npy",
 ];
 
 /// Names of what a fit with `--checkpoint c` may write.
@@ -200,7 +201,7 @@ fn a_fit_with_given_frequencies_goes_on_after_a_kill() {
 fn a_checkpoint_does_not_mix_fits_with_different_heads() {
     let place = place_with_rows();
     let fit = |head: &str, more: &str| {
-        format!("fit rows.npy --landmarks 256 --head {head}.npy,bias.npy {more}")
+        format!("fit rows.npy --method kpca-nys --landmarks 256 --head {head}.npy,bias.npy {more}")
     };
     let saved = "--checkpoint c --checkpoint-every 0 -o net";
     kill_in_mid_pass(&place, &fit("weight", saved));

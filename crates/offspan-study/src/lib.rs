@@ -6,6 +6,7 @@
 //! | everything that is to be seen of one method, as data | [`portrait`] |
 //! | a page that can be sent to a colleague, with its plots as files | [`report`] |
 //! | the studies of the kernel PCA paper, cached and resumable | [`study`] |
+//! | which setting of a method is best, judged without strangers | [`tune`] |
 //!
 //! Numbers are fractions everywhere but in the tables, which are in percent.
 
@@ -17,6 +18,7 @@ mod numbers;
 pub mod portrait;
 pub mod report;
 pub mod study;
+pub mod tune;
 mod words;
 
 pub use error::{Result, StudyError};

@@ -77,9 +77,9 @@ AUROC is the chance that a piece of clothing scores higher than a stranger.
 
 Next, with these files or your own:
   offspan demo --write-pack demo-pack
-  offspan fit demo-pack --sampling uniform --residual complete -o demo.offspan
+  offspan fit demo-pack -o demo.offspan
   offspan score demo.offspan demo-pack/ood/mnist.safetensors | head
-  offspan eval demo-pack --method kpca-nys,knn,energy --report demo-report
+  offspan eval demo-pack --method auto,knn,energy --report demo-report
   offspan methods
 ";
 
@@ -93,6 +93,7 @@ fn variants() -> Vec<(&'static str, &'static str, MethodOptions)> {
         ..base()
     };
     vec![
+        ("auto", "auto", flags()),
         ("energy", "energy", flags()),
         ("knn", "knn", flags()),
         ("pca, no cosine", "pca", MethodOptions { no_cosine: true, ..flags() }),

@@ -19,7 +19,7 @@ use crate::output::{Failure, Table, complain, json_text, percent, print, print_j
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
-    let default = ["kpca-nys".to_owned()];
+    let default = ["auto".to_owned()];
     let names: &[String] = match (args.method.is_empty(), args.detector.is_empty()) {
         (true, true) => &default,
         _ => &args.method,

@@ -9,9 +9,12 @@ use offspan::io::{
     Dataset, Head, Pack, check_writable, has_header, is_pack, open_dataset, open_head, open_labels,
     open_matrix,
 };
-use offspan::{Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec};
+use offspan::{
+    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Promise,
+};
 use serde_json::json;
 
+use super::calibrate::threshold_in_words;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
 use crate::output::{Failure, print, print_json};
@@ -36,7 +39,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     let options = FitOptions {
         hold_out: args.hold_out,
         calibrate: calibrate.as_ref(),
-        keep: args.keep,
+        promise: Promise { keep: args.keep, confidence: args.confidence },
         seed: method_options.seed,
         checkpoint: checkpoint.as_ref(),
         observer: &progress,
@@ -86,7 +89,10 @@ fn checkpointing(args: &FitArgs, spec: &MethodSpec) -> Result<Option<Checkpointi
 }
 
 /// The training rows and, where known, the last layer.
-fn open(path: &Path, args: &DataArgs) -> Result<(Dataset<'static>, Option<Head>), Failure> {
+pub(crate) fn open(
+    path: &Path,
+    args: &DataArgs,
+) -> Result<(Dataset<'static>, Option<Head>), Failure> {
     let (mut data, mut head) = if is_pack(path) {
         let pack = Pack::open_with(path, args.raw)?;
         (pack.train, pack.head)
@@ -115,16 +121,15 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
         text += &summary_in_words(summary);
     }
     text += &found_in_words(detector);
-    let _ = match detector.threshold() {
-        Some(t) => writeln!(
-            text,
-            "threshold {:.6}: keeps {:.0} % of {} rows that the fit did not see",
-            t.value,
-            100.0 * t.keep,
-            t.rows
-        ),
-        None => writeln!(text, "no threshold: `score` gives scores without decisions"),
-    };
+    text += &detector.threshold().map_or_else(
+        || "no threshold: `score` gives scores without decisions\n".to_owned(),
+        threshold_in_words,
+    );
+    if detector.threshold().is_some_and(|t| t.source == CalibrationSource::HeldOut) {
+        text += "the network has trained on those rows, and new ones often score lower: before you rely on \
+                 the promise,\ncalibrate with rows that it has not seen (--calibrate FILE, or `offspan \
+                 calibrate`)\n";
+    }
     let _ = writeln!(
         text,
         "written to {} ({:.1} MB)\n\nnext: offspan score {} NEW.npy",

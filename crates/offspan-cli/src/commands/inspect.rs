@@ -9,6 +9,7 @@ use offspan::Detector;
 use offspan::io::{Dataset, Pack, is_pack, open_dataset};
 use serde_json::{Value, json};
 
+use super::calibrate::threshold_in_words;
 use super::fit::{found_in_words, summary_in_words};
 use crate::Outcome;
 use crate::args::InspectArgs;
@@ -65,17 +66,10 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         text.push('\n');
     }
     text += &found_in_words(detector);
-    let _ = match detector.threshold() {
-        Some(t) => writeln!(
-            text,
-            "a row with a score of at least {:.6} is in; set to keep {:.0} % of {} in-distribution \
-             rows",
-            t.value,
-            100.0 * t.keep,
-            t.rows
-        ),
-        None => writeln!(text, "no threshold: it gives scores without decisions"),
-    };
+    text += &detector.threshold().map_or_else(
+        || "no threshold: it gives scores without decisions\n".to_owned(),
+        threshold_in_words,
+    );
     let _ = writeln!(text, "parameters: {}", json!(info.spec));
     let eigenvalues: Vec<Vec<f64>> =
         detector.eigenvalues().iter().map(|values| values.to_vec()).collect();

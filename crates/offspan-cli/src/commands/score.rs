@@ -1,10 +1,11 @@
-//! `offspan score`: one score per row.
+//! `offspan score`: score, p-value and decision of every row.
 
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use offspan::Detector;
+use offspan::calibrate::benjamini_hochberg;
 use offspan::io::{check_writable, open_dataset, open_matrix, write_npy_f64, write_text};
+use offspan::{Calibration, Detector};
 use serde_json::json;
 
 use crate::Outcome;
@@ -32,9 +33,13 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
         }
     };
     let detector = Detector::load(&args.detector)?;
-    if args.check && detector.threshold().is_none() {
+    let needs_calibration = [(args.check, "--check"), (args.fdr.is_some(), "--fdr")];
+    if let (Some((_, flag)), None) =
+        (needs_calibration.iter().find(|(given, _)| *given), detector.calibration())
+    {
         return Err(Failure::Usage(format!(
-            "--check needs a threshold, and {} has none (fit with --calibrate FILE or --hold-out)",
+            "{flag} needs a threshold, and {} has none (run `offspan calibrate` with in-distribution \
+             rows, or fit with --calibrate FILE or --hold-out)",
             args.detector.display()
         )));
     }
@@ -43,24 +48,27 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
         data = data.with_logits(open_matrix(path, "logits", None)?)?;
     }
     let scores = detector.score_dataset(&data, &Progress::default())?;
-    let threshold = detector.threshold();
-    let out = threshold.map_or(0, |t| scores.iter().filter(|&&s| !t.accepts(s)).count());
+    let verdict = detector.calibration().map(|known| Verdict::of(known, &scores, args.fdr));
+    let verdict = verdict.transpose()?;
+    let out = verdict.as_ref().map_or(0, |v| v.out.iter().filter(|&&out| out).count());
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
     let written = match format {
         Some((path, "npy")) => write_npy_f64(path, &scores).map_err(Failure::from),
-        Some((path, _)) => write_text(path, &csv(&detector, &scores)).map_err(Failure::from),
+        Some((path, _)) => write_text(path, &csv(&scores, verdict.as_ref())).map_err(Failure::from),
         None if args.json => print_json(&json!({
             "schema": "offspan.scores/1",
             "method": detector.info().method,
             "direction": detector.info().direction,
-            "threshold": threshold,
-            "out": threshold.map(|_| out),
+            "threshold": detector.threshold(),
+            "fdr": args.fdr,
+            "out": verdict.as_ref().map(|_| out),
             "scores": scores,
-            "decisions": threshold.map(|t| {
-                scores.iter().map(|&s| if t.accepts(s) { "in" } else { "out" }).collect::<Vec<_>>()
-            }),
+            "p_values": verdict.as_ref().map(|v| &v.p_values),
+            "decisions": verdict
+                .as_ref()
+                .map(|v| v.out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
         })),
-        None => print(&csv(&detector, &scores)),
+        None => print(&csv(&scores, verdict.as_ref())),
     };
     match written {
         // Nobody reads the rows, but the question stands.
@@ -69,14 +77,38 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     }
 }
 
-/// row,score and, with a threshold, the decision.
-fn csv(detector: &Detector, scores: &[f64]) -> String {
-    let mut text = String::with_capacity(32 * scores.len() + 32);
-    text += if detector.threshold().is_some() { "row,score,decision\n" } else { "row,score\n" };
+/// What the calibration says of each row.
+struct Verdict {
+    p_values: Vec<f64>,
+    out: Vec<bool>,
+}
+
+impl Verdict {
+    /// By the threshold or, with a bound on the share of false ones among the rows that are out, by
+    /// all p-values of the batch together.
+    fn of(known: &Calibration, scores: &[f64], fdr: Option<f64>) -> Result<Self, Failure> {
+        let p_values = known.p_values(scores);
+        let out = match fdr {
+            Some(level) => benjamini_hochberg(&p_values, level)?,
+            None => scores.iter().map(|&score| !known.threshold().accepts(score)).collect(),
+        };
+        Ok(Verdict { p_values, out })
+    }
+}
+
+fn decision(out: bool) -> &'static str {
+    if out { "out" } else { "in" }
+}
+
+/// row,score and, with a calibration, p-value and decision.
+fn csv(scores: &[f64], verdict: Option<&Verdict>) -> String {
+    let mut text = String::with_capacity(48 * scores.len() + 32);
+    text += if verdict.is_some() { "row,score,p_value,decision\n" } else { "row,score\n" };
     for (row, &score) in scores.iter().enumerate() {
-        let _ = match detector.threshold() {
-            Some(t) => {
-                writeln!(text, "{row},{score},{}", if t.accepts(score) { "in" } else { "out" })
+        let _ = match verdict {
+            Some(v) => {
+                let (p, decision) = (v.p_values[row], decision(v.out[row]));
+                writeln!(text, "{row},{score},{p:.6},{decision}")
             }
             None => writeln!(text, "{row},{score}"),
         };

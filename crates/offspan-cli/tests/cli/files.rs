@@ -13,14 +13,14 @@ fn features_alone_cannot_be_sampled_by_energy_and_the_error_says_what_to_do() {
     place.npy_head();
     place.write("train64.npy", npy_f64(&train));
     let before = place.files();
-    let message = place.run("fit train.npy -o net").refused();
+    let message = place.run("fit train.npy -m kpca-nys -o net").refused();
     for advice in ["--logits FILE", "--head FILE", "--sampling uniform"] {
         assert!(message.contains(advice), "{message}");
     }
     assert_eq!(place.files(), before);
 
     let fit = |flags: &str| {
-        place.run(&format!("fit {flags} --landmarks 48 -o net")).fine();
+        place.run(&format!("fit {flags} -m kpca-nys --landmarks 48 -o net")).fine();
         place.read("net")
     };
     fit("train.npy --sampling uniform --residual complete");

@@ -242,7 +242,7 @@ pub(crate) fn fit_and_evaluate_each(
         },
     };
     let seconds = || started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64());
-    let fit_options = FitOptions { hold_out: 0.0, observer: &hook, ..FitOptions::default() };
+    let fit_options = FitOptions { hold_out: Some(0.0), observer: &hook, ..FitOptions::default() };
     Detector::fit_each(specs, sets.train, sets.head, &fit_options, |index, fitted| {
         let result = fitted.and_then(|detector| {
             let facts = FitFacts::of(&detector, seconds());

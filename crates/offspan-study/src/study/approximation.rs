@@ -100,7 +100,8 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
         for (flag, value) in flags {
             options.set(flag, value)?;
         }
-        let fit = FitOptions { hold_out: 0.0, observer: runner.observer, ..FitOptions::default() };
+        let fit =
+            FitOptions { hold_out: Some(0.0), observer: runner.observer, ..FitOptions::default() };
         Ok(Detector::fit(&options.method(method)?, &train, None, &fit)?)
     };
     let residuals = |detector: &Detector| -> Result<(Vec<f64>, Vec<f64>)> {

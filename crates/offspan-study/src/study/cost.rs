@@ -74,7 +74,8 @@ fn measure(runner: &Runner<'_>, method: &str) -> Result<Cost> {
     let sets = &runner.sets;
     let spec = runner.completed(Run::new(method, &[])).spec()?;
     let started = Instant::now();
-    let fit = FitOptions { hold_out: 0.0, observer: runner.observer, ..FitOptions::default() };
+    let fit =
+        FitOptions { hold_out: Some(0.0), observer: runner.observer, ..FitOptions::default() };
     let detector = Detector::fit(&spec, sets.train, sets.head, &fit)?;
     let fit_seconds = started.elapsed().as_secs_f64();
     let rows = sample(sets.test, BATCH, runner.options.seed)?.mapv(|x| x as f32);

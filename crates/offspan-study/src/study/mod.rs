@@ -33,6 +33,7 @@ use crate::evaluation::Sets;
 use crate::folder::Folder;
 use crate::{Result, StudyError};
 
+pub(crate) use run::Run;
 pub use theirs::published_table;
 
 use runner::Runner;

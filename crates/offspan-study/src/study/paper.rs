@@ -172,7 +172,7 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
     });
     runner.remember("portrait", parameters, || {
         let (sets, observer) = (&runner.sets, runner.observer);
-        let fit = FitOptions { hold_out: 0.0, observer, ..FitOptions::default() };
+        let fit = FitOptions { hold_out: Some(0.0), observer, ..FitOptions::default() };
         let spec = runner.completed(run.clone()).spec()?;
         let detector = Detector::fit(&spec, sets.train, sets.head, &fit)?;
         let (result, scored) =

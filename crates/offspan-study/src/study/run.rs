@@ -4,25 +4,25 @@ use offspan::{CATALOGUE, MethodOptions, MethodSpec, PRESETS, Setting};
 
 /// A method with flags, and what its line in the table says.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// The first cells of its line.
-    pub(super) labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// The method.
-    pub(super) method: String,
+    pub(crate) method: String,
     /// Flags with their values; a flag without one has an empty value.
-    pub(super) flags: Vec<(String, String)>,
+    pub(crate) flags: Vec<(String, String)>,
 }
 
 impl Run {
     /// A method without flags.
-    pub(super) fn new(method: &str, labels: &[&str]) -> Self {
+    pub(crate) fn new(method: &str, labels: &[&str]) -> Self {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         Run { labels, method: method.to_owned(), flags: Vec::new() }
     }
 
     /// The same with this flag, whatever it was before.
     #[must_use]
-    pub(super) fn with(mut self, flag: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, flag: &str, value: impl ToString) -> Self {
         self.flags.retain(|(given, _)| given != flag);
         self.flags.push((flag.to_owned(), value.to_string()));
         self
@@ -53,7 +53,7 @@ impl Run {
     }
 
     /// The method that this asks for.
-    pub(super) fn spec(&self) -> offspan::Result<MethodSpec> {
+    pub(crate) fn spec(&self) -> offspan::Result<MethodSpec> {
         let mut options = MethodOptions::default();
         for (flag, value) in &self.flags {
             options.set(flag, if value.is_empty() { "true" } else { value })?;
@@ -62,7 +62,7 @@ impl Run {
     }
 
     /// What to give to `offspan eval PACK` to get the same numbers.
-    pub(super) fn command(&self) -> String {
+    pub(crate) fn command(&self) -> String {
         let mut text = format!("--method {}", self.method);
         for (flag, value) in &self.flags {
             text += &format!(" {flag}");

@@ -1,0 +1,114 @@
+//! `offspan tune`: the search for a good setting, in the open.
+
+use std::process::ExitCode;
+
+use offspan::io::{check_writable, open_dataset};
+use offspan_study::tune::{self, Settings, Tuned};
+use serde_json::json;
+
+use super::fit::open;
+use crate::Outcome;
+use crate::args::TuneArgs;
+use crate::output::{Failure, Table, print, print_json, remark};
+use crate::progress::Progress;
+
+pub(crate) fn run(args: &TuneArgs) -> Outcome {
+    let values = args.values.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(folder) = &args.output {
+        // Before the work, not after it.
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::Usage(format!("cannot make the folder {}: {error}", folder.display()))
+        })?;
+        check_writable(&folder.join("tune.html"))?;
+    }
+    let (data, head) = open(&args.data, &args.data_args)?;
+    let validate = args
+        .validate
+        .iter()
+        .map(|path| open_dataset(path, args.data_args.raw))
+        .collect::<offspan::Result<Vec<_>>>()?;
+    let progress = Progress::default();
+    let settings = Settings {
+        methods: args.method.clone(),
+        values,
+        rows: args.rows,
+        trials: args.trials.get(),
+        seed: args.seed,
+        validate: &validate,
+        observer: &progress,
+    };
+    let tuned = tune::tune(&data, head.as_ref(), &settings)?;
+    drop(progress);
+    let page = match &args.output {
+        Some(folder) => Some(tune::write(folder, &name(args), &tuned)?),
+        None => None,
+    };
+    if args.json {
+        print_json(&json!({ "schema": "offspan.tune/1", "data": name(args), "tuned": tuned }))?;
+        if let Some(page) = page {
+            remark(&format!("page: {}", page.display()));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&in_words(args, &tuned))?;
+    if let Some(page) = page {
+        print(&format!("page: {}\n", page.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn name(args: &TuneArgs) -> String {
+    args.data.file_name().unwrap_or(args.data.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// `flag=value,value`; values that have commas themselves are separated by `/`.
+fn parse(text: &str) -> Result<(String, Vec<String>), Failure> {
+    let wrong = || {
+        Failure::Usage(format!("--try: expected a flag and values such as gamma=0.1,1, got {text}"))
+    };
+    let (flag, values) = text.split_once('=').ok_or_else(wrong)?;
+    let separator = if values.contains('/') { '/' } else { ',' };
+    let values: Vec<String> =
+        values.split(separator).map(|value| value.trim().to_owned()).collect();
+    if flag.trim().is_empty() || values.iter().any(String::is_empty) {
+        return Err(wrong());
+    }
+    let flag = flag.trim().trim_start_matches('-').replace('_', "-");
+    Ok((format!("--{flag}"), values))
+}
+
+fn in_words(args: &TuneArgs, tuned: &Tuned) -> String {
+    let table = tune::table(tuned);
+    let mut text = Table::new(table.header.clone());
+    for row in &table.rows {
+        text.row(row.iter().map(|cell| cell.text.clone()));
+    }
+    format!(
+        "AUROC and FPR95 in percent, judged by {} ({})\n\n{text}\nchosen: offspan fit {} {} -o \
+         net.offspan\n",
+        tuned.criterion.in_words(),
+        tune::extent(tuned),
+        args.data.display(),
+        tuned.best().command
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_with_their_values() {
+        let pair = |text| parse(text).map_err(|_| ());
+        let texts = |values: &[&str]| values.iter().map(|&v| v.to_owned()).collect::<Vec<_>>();
+        assert_eq!(pair("gamma=0.1, 1"), Ok(("--gamma".to_owned(), texts(&["0.1", "1"]))));
+        assert_eq!(pair("--rff_gamma=2"), Ok(("--rff-gamma".to_owned(), texts(&["2"]))));
+        assert_eq!(
+            pair("shape=20,90/10,95"),
+            Ok(("--shape".to_owned(), texts(&["20,90", "10,95"])))
+        );
+        for wrong in ["gamma", "=1", "gamma=", "gamma=1,,2"] {
+            assert_eq!(pair(wrong), Err(()), "{wrong}");
+        }
+    }
+}
