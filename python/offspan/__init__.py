@@ -7,15 +7,18 @@ in-distribution.**
 >>> import numpy as np, offspan
 >>> draw = np.random.default_rng(0)
 >>> train = draw.normal(size=(2000, 8)).astype(np.float32) + 3
->>> detector = offspan.KPCA(landmarks=128).fit(train)
+>>> detector = offspan.make().fit(train)         # better with logits=…, or make(head=…)
 >>> strangers = draw.normal(size=(500, 8)).astype(np.float32)
 >>> bool(detector.score(train).mean() > detector.score(strangers).mean())
+True
+>>> bool(detector.predict(strangers).mean() < 0.5 < detector.predict(train).mean())
 True
 """
 
 from __future__ import annotations
 
 from . import errors, metrics
+from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg
 from ._detector import Detector
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
@@ -23,6 +26,7 @@ from ._internal import set_threads, threads
 from ._kpca import KPCA
 from ._method import Method, make, methods
 from ._moments import Moments
+from ._monitor import BatchReport, Monitor
 from .errors import FormatError, InputError, NotFittedError, OffspanError
 
 #: Load a detector file.
@@ -30,15 +34,20 @@ load = Detector.load
 
 __all__ = [
     "KPCA",
+    "BatchReport",
     "Detector",
     "FeatureMap",
+    "FitCheck",
     "FormatError",
     "InputError",
     "Method",
     "Moments",
+    "Monitor",
     "NotFittedError",
     "OffspanError",
     "__version__",
+    "adjusted_p_values",
+    "benjamini_hochberg",
     "choose_landmarks",
     "errors",
     "load",

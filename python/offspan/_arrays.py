@@ -96,5 +96,13 @@ def as_extras(given: Mapping[str, Any] | None) -> dict[str, npt.NDArray[np.float
     return {name: np.ascontiguousarray(as_array(array, name), dtype=np.float32) for name, array in given.items()}
 
 
+def as_numbers(given: Any, what: str) -> npt.NDArray[np.float64]:
+    """One number per row, in double precision."""
+    array = as_array(given, what)
+    if array.dtype.kind not in "biuf" or array.ndim != 1:
+        raise InputError(f"{what}: expected one number per row, got an array of {array.dtype} of shape {array.shape}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
 def optional_rows(given: Any, what: str) -> Any:
     return None if given is None else as_rows(given, what)

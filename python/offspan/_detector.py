@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _internal
 from ._arrays import PathLike, Rows, as_extras, as_rows, optional_rows
+from ._calibration import FitCheck
 from .errors import InputError
 
 
@@ -70,10 +71,38 @@ class Detector:
         """
         return self._native.score(as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras))
 
-    def predict(
+    def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Tell how unusual each row is: small for strangers.
+
+        An in-distribution row has a p-value of at most u with a chance of at most u, whatever u is and however scores
+        are distributed: (1 + calibration scores at or below its own) / (1 + calibration scores).
+        """
+        return self._native.p_values(self.score(features, logits, extras))
+
+    def predict(
+        self,
+        features: Rows,
+        logits: Rows | None = None,
+        extras: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        fdr: float | None = None,
     ) -> npt.NDArray[np.bool_]:
-        """Decide for each row whether it is in-distribution."""
+        """Decide for each row whether it is in-distribution.
+
+        Parameters
+        ----------
+        features, logits, extras
+            As in :meth:`score`.
+        fdr
+            Decide by all rows of the batch together, so that on average at most this share of the rows that are
+            refused are in-distribution (Benjamini and Hochberg, on :meth:`p_values`). By default each row is decided
+            by the threshold alone.
+
+        """
+        if fdr is not None:
+            return ~_internal.benjamini_hochberg(self.p_values(features, logits, extras), fdr)
         if self.threshold is None:
             raise InputError(
                 "the detector has no threshold, so it cannot decide; set one with "
@@ -83,16 +112,43 @@ class Detector:
 
     def calibrated(
         self,
-        features: Rows,
-        keep: float = 0.95,
+        features: Rows | None = None,
+        keep: float | None = None,
+        confidence: float | None = None,
         logits: Rows | None = None,
         extras: Mapping[str, npt.ArrayLike] | None = None,
     ) -> Detector:
-        """Give the same detector with a threshold that keeps this share of in-distribution rows unseen by the fit."""
+        """Give the same detector with another threshold.
+
+        Parameters
+        ----------
+        features
+            In-distribution rows which the fit has not seen. Without any, the calibration scores that the detector
+            knows set the threshold.
+        keep, confidence
+            The threshold keeps at least the share ``keep`` of in-distribution rows; which rows it is set with is
+            chance, so that is true in at least the share ``confidence`` of all cases. By default as it was, or 0.95.
+        logits, extras
+            What belongs to the same rows, as in :meth:`score`.
+
+        """
+        if features is None and (logits is not None or extras is not None):
+            raise InputError("calibrated: expected features together with their logits or extras")
         native = self._native.calibrated(
-            as_rows(features, "features"), keep, optional_rows(logits, "logits"), as_extras(extras)
+            optional_rows(features, "features"), keep, confidence, optional_rows(logits, "logits"), as_extras(extras)
         )
         return Detector(native)
+
+    def check(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> FitCheck:
+        """Test whether later in-distribution rows still fit the calibration: a small ``p_value`` says no."""
+        return FitCheck(**json.loads(self._native.check(self.score(features, logits, extras))))
+
+    @property
+    def calibration_scores(self) -> npt.NDArray[np.float64] | None:
+        """Scores of the rows that the threshold was set with, ascending; what p-values compare with."""
+        return self._native.calibration_scores()
 
     @property
     def threshold(self) -> float | None:

@@ -153,7 +153,12 @@ def _threshold_in_words(stored: Fields | None, threshold: float | None) -> str:
     words = f"in-distribution from a score of {_number(threshold)} on"
     if stored:
         source = "held-out training rows" if stored["source"] == "held-out" else "rows given for it"
-        words += f"; set to keep {_share(stored['keep'])} of {stored['rows']:,} {source}"
+        low, high = stored["share_interval"]
+        words += (
+            f"; keeps at least {_share(stored['keep'])} of in-distribution rows with a confidence of "
+            f"{_share(stored['confidence'])}; expected {_percent(stored['expected_share'])} "
+            f"(95 %: {_percent(low)} to {_percent(high)}), set with {stored['rows']:,} {source}"
+        )
     return words
 
 

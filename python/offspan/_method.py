@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _internal
 from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_labels, as_rows, optional_rows
+from ._calibration import FitCheck
 from ._detector import Detector
 from ._progress import reporter
 from .errors import InputError, NotFittedError
@@ -27,13 +28,14 @@ def methods() -> list[dict[str, Any]]:
     return json.loads(_internal.catalogue())
 
 
-def make(name: str, head: Any = None, **options: Any) -> Method:
+def make(name: str = "auto", head: Any = None, **options: Any) -> Method:
     """Make a method by its name.
 
     Parameters
     ----------
     name
-        As in :func:`methods`, or a score and steps joined by ``+`` (``knn+react``).
+        As in :func:`methods`, or a score and steps joined by ``+`` (``knn+react``). ``auto``, the default, decides
+        everything from the rows; it takes features alone, and is better with logits or the last layer.
     head
         The network's last layer, for methods that use it: ``(weight, bias)``, a ``torch.nn.Linear``, or a path.
     options
@@ -45,6 +47,9 @@ def make(name: str, head: Any = None, **options: Any) -> Method:
     >>> import numpy as np, offspan
     >>> draw = np.random.default_rng(0)
     >>> features, weight = draw.normal(size=(400, 16)) + 1, draw.normal(size=(10, 16))
+    >>> detector = offspan.make(head=(weight, np.zeros(10))).fit(features)
+    >>> detector.name, detector.score(features[:2]).shape
+    ('auto', (2,))
     >>> vim = offspan.make("vim", head=(weight, np.zeros(10)), components=4).fit(features)
     >>> vim.score(features[:2]).shape
     (2,)
@@ -70,8 +75,9 @@ class Method:
         labels: npt.ArrayLike | PathLike | None = None,
         *,
         extras: Mapping[str, npt.ArrayLike] | None = None,
-        hold_out: float = 0.05,
+        hold_out: float | None = None,
         keep: float = 0.95,
+        confidence: float = 0.95,
         calibrate: Rows | tuple[Rows, Rows] | None = None,
         checkpoint: PathLike | None = None,
         checkpoint_every: float = 30.0,
@@ -87,9 +93,11 @@ class Method:
         logits, labels, extras
             What belongs to the same rows, where the method uses it.
         hold_out
-            Share of the rows to keep out of the fit and set the threshold with; 0 for no threshold.
-        keep
-            Share of in-distribution rows that the threshold keeps.
+            Share of the rows to keep out of the fit and set the threshold with; 0 for no threshold. By default 5 %, or
+            more of few rows.
+        keep, confidence
+            The threshold keeps at least the share ``keep`` of in-distribution rows; which rows it is set with is
+            chance, so that is true in at least the share ``confidence`` of all cases. 0.95 with 0.95 takes 59 rows.
         calibrate
             Other in-distribution rows to set the threshold with, or a pair of features and logits.
         checkpoint, checkpoint_every
@@ -116,6 +124,7 @@ class Method:
                 head=self.head,
                 hold_out=hold_out,
                 keep=keep,
+                confidence=confidence,
                 calibrate=pair,
                 checkpoint=None if checkpoint is None else os.fspath(checkpoint),
                 checkpoint_every=checkpoint_every,
@@ -131,9 +140,16 @@ class Method:
     def _keep(self, detector: Detector) -> None:
         self._detector = detector
 
-    def calibrate(self, features: Rows, keep: float = 0.95, logits: Rows | None = None) -> Method:
-        """Set the threshold that keeps this share of in-distribution rows which the fit has not seen."""
-        self._detector = self.detector.calibrated(features, keep, logits)
+    def calibrate(
+        self,
+        features: Rows | None = None,
+        keep: float | None = None,
+        confidence: float | None = None,
+        logits: Rows | None = None,
+        extras: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Method:
+        """Set another threshold, with rows which the fit has not seen or none. See :meth:`Detector.calibrated`."""
+        self._detector = self.detector.calibrated(features, keep, confidence, logits, extras)
         return self
 
     @property
@@ -159,16 +175,38 @@ class Method:
         """Score rows; higher is more in-distribution. See :meth:`Detector.score`."""
         return self.detector.score(features, logits, extras)
 
-    def predict(
+    def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Tell how unusual each row is: small for strangers. See :meth:`Detector.p_values`."""
+        return self.detector.p_values(features, logits, extras)
+
+    def predict(
+        self,
+        features: Rows,
+        logits: Rows | None = None,
+        extras: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        fdr: float | None = None,
     ) -> npt.NDArray[np.bool_]:
-        """Decide for each row whether it is in-distribution."""
-        return self.detector.predict(features, logits, extras)
+        """Decide for each row whether it is in-distribution. See :meth:`Detector.predict`."""
+        return self.detector.predict(features, logits, extras, fdr=fdr)
+
+    def check(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> FitCheck:
+        """Test whether later in-distribution rows still fit the calibration. See :meth:`Detector.check`."""
+        return self.detector.check(features, logits, extras)
 
     @property
     def threshold(self) -> float | None:
         """The detector's threshold."""
         return self.detector.threshold
+
+    @property
+    def calibration_scores(self) -> npt.NDArray[np.float64] | None:
+        """Scores of the rows that the threshold was set with, ascending."""
+        return self.detector.calibration_scores
 
     def save(self, path: PathLike) -> None:
         """Save the fitted detector."""

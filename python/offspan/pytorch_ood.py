@@ -45,7 +45,7 @@ class OffspanDetector(_Base):
     encoder : callable or None
         From inputs to features [B, m]. None if only ``fit_features`` and ``predict_features`` are used.
     method : str, offspan.Method or offspan.Detector
-        As in :func:`offspan.methods`; a fitted detector needs no ``fit``.
+        As in :func:`offspan.methods`, by default ``auto``; a fitted detector needs no ``fit``.
     head : torch.nn.Linear, (weight, bias) or path, optional
         The network's last layer, for methods that use logits: pytorch-ood hands on features alone.
     **options
@@ -66,7 +66,7 @@ class OffspanDetector(_Base):
     def __init__(
         self,
         encoder: Callable[[Tensor], Tensor] | None,
-        method: Method,
+        method: Method = "auto",
         *,
         head: Any = None,
         **options: Any,

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use numpy::{IntoPyArray, PyArray1};
-use offspan::Silent;
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use offspan::{Calibration, Promise, Silent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::Given;
+use crate::errors::input_error;
 use crate::gate::{quick, work};
 
 /// Arrays of at most this many values are scored without a look for signals.
@@ -22,6 +23,17 @@ pub(crate) struct Detector {
 impl Detector {
     pub(crate) fn new(inner: offspan::Detector) -> Self {
         Detector { inner }
+    }
+
+    /// What threshold and p-values come from; `who` needs it.
+    pub(crate) fn calibration(&self, py: Python<'_>, who: &str) -> PyResult<&Calibration> {
+        self.inner.calibration().ok_or_else(|| {
+            let text = format!(
+                "{who}: expected a detector with a calibration, and this one has none; give it one with \
+                 `detector.calibrated(rows)`, or fit with a larger `hold_out`"
+            );
+            input_error(py, text)
+        })
     }
 }
 
@@ -69,24 +81,62 @@ impl Detector {
         Ok(scores.into_pyarray(py))
     }
 
-    /// The same detector with a threshold that keeps this share of in-distribution rows.
-    #[pyo3(signature = (features, keep, logits=None, extras=None))]
+    /// The same detector with another threshold: set with these rows or, without any, with the scores
+    /// that it knows. What is not promised anew stays as it was.
+    #[pyo3(signature = (features=None, keep=None, confidence=None, logits=None, extras=None))]
     fn calibrated(
         &self,
         py: Python<'_>,
-        features: &Bound<'_, PyAny>,
-        keep: f64,
+        features: Option<&Bound<'_, PyAny>>,
+        keep: Option<f64>,
+        confidence: Option<f64>,
         logits: Option<&Bound<'_, PyAny>>,
         extras: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let known = self.inner.threshold().map(|threshold| threshold.promise).unwrap_or_default();
+        let promise = Promise {
+            keep: keep.unwrap_or(known.keep),
+            confidence: confidence.unwrap_or(known.confidence),
+        };
+        let mut detector = self.inner.clone();
+        let Some(features) = features else {
+            return quick(py, || {
+                detector.set_promise(promise)?;
+                Ok(detector)
+            })
+            .map(Self::new);
+        };
         let given = Given::new("the calibration rows", features, logits, None, extras)?;
         let (data, _) = given.open(py)?;
-        let mut detector = self.inner.clone();
         work(py, None, |observer| {
-            detector.calibrate(&data, keep, observer)?;
+            detector.calibrate(&data, promise, observer)?;
             Ok(detector)
         })
         .map(Self::new)
+    }
+
+    /// Scores of the calibration rows, ascending.
+    fn calibration_scores<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.inner.calibration().map(|known| known.scores().to_vec().into_pyarray(py))
+    }
+
+    /// The conformal p-value of each score.
+    fn p_values<'py>(
+        &self,
+        py: Python<'py>,
+        scores: PyReadonlyArray1<'py, f64>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let known = self.calibration(py, "p-values")?;
+        let scores = scores.as_array().to_vec();
+        Ok(quick(py, || Ok(known.p_values(&scores)))?.into_pyarray(py))
+    }
+
+    /// Whether scores of later in-distribution rows still fit the calibration, as JSON.
+    fn check(&self, py: Python<'_>, scores: PyReadonlyArray1<'_, f64>) -> PyResult<String> {
+        let known = self.calibration(py, "a check")?;
+        let scores = scores.as_array().to_vec();
+        let check = quick(py, || known.check(&scores))?;
+        Ok(serde_json::json!(check).to_string())
     }
 
     /// What the detector is, as JSON.

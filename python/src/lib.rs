@@ -4,12 +4,14 @@
 //! is pleasant to use is written in Python, beside.
 
 mod arrays;
+mod calibrate;
 mod detector;
 mod errors;
 mod feature_map;
 mod gate;
 mod method;
 mod metrics;
+mod monitor;
 mod partial;
 
 use pyo3::prelude::*;
@@ -17,6 +19,8 @@ use pyo3::prelude::*;
 /// Native part of offspan.
 #[pymodule]
 mod _internal {
+    #[pymodule_export]
+    use super::calibrate::{adjusted, benjamini_hochberg};
     #[pymodule_export]
     use super::detector::Detector;
     #[pymodule_export]
@@ -27,6 +31,8 @@ mod _internal {
     use super::method::{Method, catalogue};
     #[pymodule_export]
     use super::metrics::evaluate;
+    #[pymodule_export]
+    use super::monitor::Monitor;
     #[pymodule_export]
     use super::partial::PartialFit;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use numpy::PyReadonlyArray1;
 use offspan::{
-    CATALOGUE, Checkpointing, FitOptions, FourierParts, MethodOptions, MethodSpec, ValidKpca,
+    CATALOGUE, Checkpointing, FitOptions, FourierParts, MethodOptions, MethodSpec, Promise,
+    ValidKpca,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -78,7 +79,7 @@ impl Method {
     }
 
     /// Fits a detector.
-    #[pyo3(signature = (features, *, logits=None, labels=None, extras=None, head=None, hold_out=0.05, keep=0.95, calibrate=None, checkpoint=None, checkpoint_every=30.0, progress=None))]
+    #[pyo3(signature = (features, *, logits=None, labels=None, extras=None, head=None, hold_out=None, keep=0.95, confidence=0.95, calibrate=None, checkpoint=None, checkpoint_every=30.0, progress=None))]
     #[allow(clippy::too_many_arguments)]
     fn fit(
         &self,
@@ -88,8 +89,9 @@ impl Method {
         labels: Option<&Bound<'_, PyAny>>,
         extras: Option<&Bound<'_, PyDict>>,
         head: Option<&Bound<'_, PyAny>>,
-        hold_out: f64,
+        hold_out: Option<f64>,
         keep: f64,
+        confidence: f64,
         calibrate: Option<(Bound<'_, PyAny>, Option<Bound<'_, PyAny>>)>,
         checkpoint: Option<PathBuf>,
         checkpoint_every: f64,
@@ -125,7 +127,7 @@ impl Method {
             let options = FitOptions {
                 hold_out,
                 calibrate: calibrate.as_ref(),
-                keep,
+                promise: Promise { keep, confidence },
                 seed: self.seed,
                 checkpoint: checkpoint.as_ref(),
                 observer,

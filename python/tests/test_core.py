@@ -92,7 +92,7 @@ def test_nothing_is_copied_in(rows):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda rows: offspan.make("nothing"), "unknown method `nothing`; expected all, one of pca,"),
+        (lambda rows: offspan.make("nothing"), "unknown method `nothing`; expected all, one of auto, pca,"),
         (lambda rows: offspan.make("knn", gamma=1.0), "--gamma has no meaning for knn"),
         (lambda rows: offspan.make("knn", wings=2), "--wings: there is no such option"),
         (lambda rows: offspan.make("knn", neighbours="many"), "expected a whole number of at least 0, got `many`"),
@@ -192,7 +192,7 @@ def test_partial_fit_goes_on(rows, strangers):
     assert kpca.detector.info["training"]["rows"] == 1200
     assert offspan.metrics.evaluate(kpca.score(rows), kpca.score(strangers)).auroc > 0.9
     assert kpca.threshold is None
-    assert kpca.calibrate(rows, keep=0.9).predict(rows).mean() == pytest.approx(0.9, abs=0.01)
+    assert kpca.calibrate(rows, keep=0.9, confidence=0.5).predict(rows).mean() == pytest.approx(0.9, abs=0.01)
     kpca.partial_fit(rows[:100])
     assert kpca.detector.info["training"]["rows"] == 1300
 
@@ -213,14 +213,15 @@ def test_few_rows_have_fewer_landmarks_by_default(rows):
 def test_every_method_can_be_calibrated_afterwards(rows, tmp_path):
     knn = offspan.make("knn").fit(rows[:800], hold_out=0)
     assert knn.threshold is None
-    assert knn.calibrate(rows[800:], keep=0.9).predict(rows[800:]).mean() == pytest.approx(0.9, abs=0.01)
+    calibrated = knn.calibrate(rows[800:], keep=0.9, confidence=0.5)
+    assert calibrated.predict(rows[800:]).mean() == pytest.approx(0.9, abs=0.01)
     knn.save(tmp_path / "knn.offspan")
     assert offspan.load(tmp_path / "knn.offspan").threshold == knn.threshold
     assert offspan.Detector.from_bytes(bytearray(knn.detector.to_bytes())) == knn.detector
 
 
 def test_calibration_rows_set_the_threshold(rows):
-    kpca = offspan.KPCA(landmarks=64).fit(rows[:800], calibrate=rows[800:], keep=0.8)
+    kpca = offspan.KPCA(landmarks=64).fit(rows[:800], calibrate=rows[800:], keep=0.8, confidence=0.5)
     assert kpca.detector.info["threshold"]["source"] == "given"
     assert kpca.predict(rows[800:]).mean() == pytest.approx(0.8, abs=0.01)
 

@@ -11,7 +11,16 @@ import pytest
 import offspan
 from offspan._html import _round_ticks, _shares_in_bins, _threshold_that_keeps, detector_html, evaluation_html
 
-THRESHOLD = {"value": -0.25, "keep": 0.95, "rows": 250, "source": "held-out"}
+THRESHOLD = {
+    "value": -0.25,
+    "keep": 0.95,
+    "confidence": 0.9,
+    "expected_share": 0.97211,
+    "share_interval": [0.9489, 0.9885],
+    "rows": 250,
+    "rank": 7,
+    "source": "held-out",
+}
 
 
 def kernel_spec(**changes):
@@ -64,7 +73,10 @@ def test_a_detector_is_told_in_words():
     assert "4,750 rows × 342 features" in words
     assert "gaussian kernel, γ = 1.5, on unit vectors; 1,024 uniform landmarks, complete residual" in words
     assert "3 of 10 directions, 80.00 % of the variance" in words
-    assert "in-distribution from a score of −0.25 on; set to keep 95 % of 250 held-out training rows" in words
+    assert (
+        "in-distribution from a score of −0.25 on; keeps at least 95 % of in-distribution rows with a confidence "
+        "of 90 %; expected 97.21 % (95 %: 94.89 % to 98.85 %), set with 250 held-out training rows"
+    ) in words
     assert "q = 3: 80.00 %" in words
 
 
@@ -146,7 +158,7 @@ def test_a_real_detector_and_a_real_evaluation_show_themselves():
     draw = np.random.default_rng(0)
     known = draw.normal(size=(500, 8)) + 3
     strangers = draw.normal(size=(100, 8))
-    for name in ("kpca-rff", "kpca-ensemble", "pca+react", "knn", "ssd"):
+    for name in ("auto", "kpca-rff", "kpca-ensemble", "pca+react", "knn", "ssd"):
         options = {"features": 64} if name == "kpca-rff" else {}
         if name == "kpca-ensemble":
             options = {"features": 64, "landmarks": 64, "sampling": "uniform"}

@@ -83,7 +83,7 @@ def test_scores_are_those_of_kpca_bit_for_bit(options, dtype):
 def test_auto_holds_rows_out_and_takes_the_threshold_of_the_core():
     train = rows(1000)
     ours = KPCADetector(landmarks=100).fit(train)
-    reference = offspan.KPCA(landmarks=100).fit(train, hold_out=0.05)
+    reference = offspan.KPCA(landmarks=100).fit(train, hold_out=0.05, confidence=0.5)
     assert ours.offset_ == reference.detector.threshold
     np.testing.assert_array_equal(ours.predict(train) == 1, reference.predict(train))
 
@@ -235,12 +235,31 @@ def test_memory_layout_and_read_only_rows_do_not_matter():
 @pytest.mark.parametrize("contamination", ["auto", 0.2])
 def test_the_saved_detector_scores_and_decides_the_same(contamination, tmp_path):
     detector = KPCADetector(contamination=contamination).fit(rows(800))
-    assert detector.offset_ == detector.detector_.threshold
     detector.detector_.save(tmp_path / "net.offspan")
     loaded = offspan.Detector.load(tmp_path / "net.offspan")
     test = np.vstack([rows(50, 1), strange_rows(50)])
     np.testing.assert_array_equal(loaded.score(test), detector.score_samples(test))
-    np.testing.assert_array_equal(loaded.predict(test), detector.predict(test) == 1)
+    np.testing.assert_array_equal(loaded.score(test) >= detector.offset_, detector.predict(test) == 1)
+    if contamination == "auto":
+        assert detector.offset_ == loaded.threshold
+        np.testing.assert_array_equal(loaded.predict(test), detector.predict(test) == 1)
+    else:
+        # An offset from rows of the fit promises nothing, so it is no threshold.
+        assert loaded.threshold is None
+
+
+def test_auto_stores_a_promise_with_even_chances():
+    stored = KPCADetector().fit(rows(2000)).detector_.info["threshold"]
+    assert (stored["keep"], stored["confidence"], stored["source"]) == (0.95, 0.5, "held-out")
+    assert stored["expected_share"] == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [0.07, 0.1, 0.29, 0.35])
+@pytest.mark.parametrize("count", [100, 200, 700])
+def test_contamination_is_reached_where_rounding_might_miss_it(share, count):
+    # 0.29 · 100 is less than 29 in floating point.
+    refused = (KPCADetector("pca", contamination=share).fit_predict(rows(count)) == -1).sum()
+    assert refused / count <= share < (refused + 1) / count
 
 
 def test_it_works_at_the_end_of_a_pipeline():

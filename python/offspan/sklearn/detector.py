@@ -17,10 +17,11 @@ from ._inputs import Floats, check_logits, check_rows, seed_from
 
 # What "auto" means: this share of in-distribution rows may be called outliers, as everywhere in offspan.
 AUTO_CONTAMINATION = 0.05
+# scikit-learn's contamination is what is to be expected, not a bound that is seldom broken. With even chances the
+# threshold keeps more or fewer rows than that; and 14 held-out rows are enough, where a confidence of 0.95 takes 59.
+EVEN_CHANCES = 0.5
 # Rows to hold out for it, and the fewest rows that can spare them.
 HELD_OUT_SHARE, HELD_OUT_ROWS, FEWEST_ROWS = 0.05, 30, 100
-# A detector takes no threshold from fewer rows.
-FEWEST_FOR_A_THRESHOLD = 20
 
 # The score of a row without direction: the lowest that scikit-learn's metrics accept.
 LOWEST_SCORE = np.finfo(np.float64).min
@@ -69,16 +70,19 @@ class KPCADetector(OutlierMixin, BaseEstimator):
     contamination : "auto" or float in (0, 0.5]
         Sets ``offset_``. A number is the share of the training rows that become outliers, at most.
         ``"auto"`` is for clean training rows: it holds 5 % of them (about 30 where that is more) out of the
-        fit and keeps 95 % of those, so about 95 % of *new* in-distribution rows are kept, too. With fewer
-        than 100 rows it warns and takes 5 % of the training rows.
+        fit and sets with those the threshold that keeps 95 % of *new* in-distribution rows, with even chances
+        of a few more or a few less (``keep=0.95, confidence=0.5`` elsewhere in offspan). With fewer than 100
+        rows it warns and takes 5 % of the training rows.
     random_state : int, RandomState instance or None
         An integer is offspan's seed: the same one gives the same detector, with any number of threads.
 
     Attributes
     ----------
     detector_ : offspan.Detector
-        The fitted detector; ``detector_.save(path)`` shares it with the command line. ``offset_`` is its
-        threshold, except that it has none with fewer than 20 training rows.
+        The fitted detector; ``detector_.save(path)`` shares it with the command line. With ``"auto"`` and
+        100 rows or more ``offset_`` is its threshold. Otherwise ``offset_`` comes from rows of the fit, which
+        cannot promise anything for new ones, and the detector has no threshold until
+        ``detector_.calibrated(rows)`` sets one.
     offset_ : float
         ``decision_function`` is ``score_samples`` minus this.
     n_features_in_ : int
@@ -150,9 +154,10 @@ class KPCADetector(OutlierMixin, BaseEstimator):
             rows, known = _with_direction(rows, known)
         hold_out = _share_to_hold_out(len(rows)) if share is None else 0.0
         method = offspan.KPCA(self.map, **self._options())
-        detector = method.fit(rows, known, hold_out=hold_out, keep=1 - AUTO_CONTAMINATION).detector
-        if detector.threshold is not None:
-            self.detector_, self.offset_ = detector, detector.threshold
+        method.fit(rows, known, hold_out=hold_out, keep=1 - AUTO_CONTAMINATION, confidence=EVEN_CHANCES)
+        self.detector_ = method.detector
+        if method.threshold is not None:
+            self.offset_ = method.threshold
             return self
         if share is None:
             warnings.warn(
@@ -162,7 +167,7 @@ class KPCADetector(OutlierMixin, BaseEstimator):
                 stacklevel=2,
             )
             share = AUTO_CONTAMINATION
-        self.detector_, self.offset_ = _with_threshold(detector, rows, share)
+        self.offset_ = _offset(self.detector_.score(rows), share)
         return self
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -207,13 +212,13 @@ class KPCADetector(OutlierMixin, BaseEstimator):
         raise ValueError(f'contamination: expected "auto" or a number in (0, 0.5], got {value!r}')
 
 
-def _with_threshold(detector: offspan.Detector, rows: Floats, share: float) -> tuple[offspan.Detector, float]:
-    """The detector with a threshold that refuses at most this share of the rows, and the threshold."""
-    if len(rows) >= FEWEST_FOR_A_THRESHOLD:
-        detector = detector.calibrated(rows, keep=1 - share)
-    if detector.threshold is not None:
-        return detector, detector.threshold
-    return detector, float(np.sort(detector.score(rows))[int(share * len(rows))])
+def _offset(scores: NDArray[np.float64], share: float) -> float:
+    """The highest of the scores below which at most this share of them lie."""
+    refused = int(share * len(scores))
+    # The quotient has no rounding that matters, the product has.
+    if (refused + 1) / len(scores) <= share:
+        refused += 1
+    return float(np.sort(scores)[refused])
 
 
 def _with_direction(rows: Floats, logits: Floats | None) -> tuple[Floats, Floats | None]:
