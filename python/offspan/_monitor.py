@@ -119,7 +119,7 @@ class Monitor:
             known = _detector_of(detector)
             options = loaded.options
             fresh = cls(known, options["false_alarm"], options["seed"])
-            if fresh.options != options or fresh._native.reference_rows != loaded._native.reference_rows:
+            if not loaded._native.began_like(fresh._native):
                 raise InputError(f"{os.fspath(path)} was saved by a monitor of another detector or calibration")
             loaded._detector = known
         return loaded

@@ -90,9 +90,10 @@ impl Monitor {
         quick(py, || Ok(self.lock().rows()))
     }
 
-    /// Calibration scores that it started with.
-    #[getter]
-    fn reference_rows(&self, py: Python<'_>) -> PyResult<usize> {
-        quick(py, || Ok(self.lock().reference_rows()))
+    /// Whether another monitor began with the same options and the same calibration scores.
+    fn began_like(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        // One lock after the other: both may be the same monitor.
+        let other = other.lock().clone();
+        quick(py, || Ok(self.lock().began_like(&other)))
     }
 }

@@ -264,9 +264,9 @@ pub(crate) struct CalibrateArgs {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// --check: a p-value below this says that they do not
-    #[arg(long, value_name = "P", default_value_t = 0.01, requires = "check")]
-    pub(crate) level: f64,
+    /// --check: a p-value below this says that they do not [default: 0.01]
+    #[arg(long, value_name = "P", requires = "check")]
+    pub(crate) level: Option<f64>,
 
     /// Print JSON instead of words
     #[arg(long)]

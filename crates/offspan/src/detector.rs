@@ -20,7 +20,8 @@ use crate::training::{Fitted, Training};
 use crate::{Error, HoldOut, Result};
 
 const FORMAT_KEY: &str = "offspan.detector";
-const VERSION: u32 = 1;
+/// 1 had thresholds without calibration scores.
+const VERSION: u32 = 2;
 
 /// Wider features than this in a file are taken for damage: random features allocate by the width.
 const WIDEST: usize = 1 << 24;

@@ -12,6 +12,9 @@ use crate::args::CalibrateArgs;
 use crate::output::{Failure, percent, print, print_json};
 use crate::progress::Progress;
 
+/// A p-value below this says that rows do not fit.
+const DEFAULT_LEVEL: f64 = 0.01;
+
 pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
     match (&args.output, args.check) {
         (None, false) => Err(Failure::Usage(
@@ -48,8 +51,8 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
 }
 
 fn check(args: &CalibrateArgs) -> Outcome {
-    if !(args.level > 0.0 && args.level < 1.0) {
-        let level = args.level;
+    let level = args.level.unwrap_or(DEFAULT_LEVEL);
+    if !(level > 0.0 && level < 1.0) {
         return Err(Failure::Usage(format!("--level: expected a share in (0, 1), got {level}")));
     }
     let detector = Detector::load(&args.detector)?;
@@ -64,16 +67,16 @@ fn check(args: &CalibrateArgs) -> Outcome {
         return Err(Failure::Usage("--check needs in-distribution rows to compare".to_owned()));
     };
     let check = known.check(&detector.score_dataset(&rows, &Progress::default())?)?;
-    let fits = check.p_value >= args.level;
+    let fits = check.p_value >= level;
     if args.json {
         print_json(&json!({
             "schema": "offspan.calibration-check/1",
             "fits": fits,
-            "level": args.level,
+            "level": level,
             "check": check,
         }))?;
     } else {
-        print(&check_in_words(&check, fits, args.level))?;
+        print(&check_in_words(&check, fits, level))?;
     }
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

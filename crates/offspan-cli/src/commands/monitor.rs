@@ -66,8 +66,7 @@ fn begin(args: &MonitorArgs, detector: &Detector) -> Result<Monitor, Failure> {
         return Ok(fresh);
     }
     let saved = Monitor::load(path)?;
-    let same = saved.options() == fresh.options();
-    if same && saved.reference_rows() == fresh.reference_rows() {
+    if saved.began_like(&fresh) {
         return Ok(saved);
     }
     Err(Failure::Usage(format!(

@@ -32,6 +32,11 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
             }
         }
     };
+    if let Some(share) = args.fdr
+        && !(share > 0.0 && share < 1.0)
+    {
+        return Err(Failure::Usage(format!("--fdr: expected a share in (0, 1), got {share}")));
+    }
     let detector = Detector::load(&args.detector)?;
     let needs_calibration = [(args.check, "--check"), (args.fdr.is_some(), "--fdr")];
     if let (Some((_, flag)), None) =

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::fit::open;
 use crate::Outcome;
-use crate::args::TuneArgs;
+use crate::args::{DataArgs, TuneArgs};
 use crate::output::{Failure, Table, print, print_json, remark};
 use crate::progress::Progress;
 
@@ -84,13 +84,27 @@ fn in_words(args: &TuneArgs, tuned: &Tuned) -> String {
         text.row(row.iter().map(|cell| cell.text.clone()));
     }
     format!(
-        "AUROC and FPR95 in percent, judged by {} ({})\n\n{text}\nchosen: offspan fit {} {} -o \
+        "AUROC and FPR95 in percent, judged by {} ({})\n\n{text}\nchosen: offspan fit {}{} {} -o \
          net.offspan\n",
         tuned.criterion.in_words(),
         tune::extent(tuned),
         args.data.display(),
+        data_flags(&args.data_args),
         tuned.best().command
     )
+}
+
+/// The flags that say what belongs to the rows.
+fn data_flags(args: &DataArgs) -> String {
+    let files = [("--logits", &args.logits), ("--labels", &args.labels), ("--head", &args.head)];
+    let mut flags: String = files
+        .iter()
+        .filter_map(|(flag, file)| Some(format!(" {flag} {}", file.as_ref()?.display())))
+        .collect();
+    if let Some(raw) = args.raw {
+        flags += &format!(" --raw {raw}");
+    }
+    flags
 }
 
 #[cfg(test)]

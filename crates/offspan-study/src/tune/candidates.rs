@@ -39,6 +39,10 @@ pub(super) fn grid(settings: &Settings<'_>, trial: &Trial<'_>) -> Result<Vec<Run
         runs.extend(combined);
     }
     if settings.seed != 0 {
+        if settings.values.iter().any(|(flag, _)| flag == "--seed") {
+            let what = "--seed and --try seed=… exclude each other".to_owned();
+            return Err(StudyError::Setup(what));
+        }
         let seed = settings.seed.to_string();
         runs = runs.into_iter().map(|run| run.with("--seed", &seed)).collect();
     }
@@ -83,8 +87,10 @@ fn own_grid(plain: Run, settings: &Settings<'_>, trial: &Trial<'_>) -> Result<Ve
 
 /// The width that `auto` would choose.
 fn auto_gamma(settings: &Settings<'_>, trial: &Trial<'_>) -> Result<f64> {
-    let spec =
-        Run::new("auto", &[]).with("--seed", settings.seed).with("--landmarks", 64).spec()?;
+    // Any number of landmarks will do.
+    let landmarks = (trial.train.rows() / 4).clamp(1, 64);
+    let auto = Run::new("auto", &[]).with("--seed", settings.seed);
+    let spec = auto.with("--landmarks", landmarks).spec()?;
     let options =
         FitOptions { hold_out: Some(0.0), observer: settings.observer, ..FitOptions::default() };
     let detector = Detector::fit(&spec, &trial.train, trial.head.as_ref(), &options)?;

@@ -8,7 +8,7 @@ use super::{Criterion, Settings};
 use crate::evaluation::Sets;
 use crate::{Result, StudyError};
 
-/// Of the in-distribution rows, every so many-th is kept out of the fit.
+/// Of the in-distribution rows, one of so many is kept out of the fit.
 const TEST_EVERY: usize = 4;
 /// One class of so many is left out.
 const ONE_CLASS_OF: usize = 5;
@@ -43,37 +43,54 @@ pub(super) fn make<'a>(
     head: Option<&Head>,
     settings: &Settings<'a>,
 ) -> Result<(Criterion, usize, Vec<Trial<'a>>)> {
-    if train.rows() < FEWEST_ROWS {
+    let rows = train.rows().min(settings.rows);
+    if rows < FEWEST_ROWS {
         return Err(StudyError::Library(offspan::Error::TooFewRows {
             what: format!("tuning on {}", train.name),
             expected: FEWEST_ROWS,
-            got: train.rows(),
+            got: rows,
         }));
     }
     settings.observer.begin("rows to compare with", 0);
-    let sample = Sample::of(train, head, settings)?;
-    let rows = sample.features.nrows();
+    let sample = Sample::of(train, head, rows, settings.seed)?;
     if !settings.validate.is_empty() {
+        for given in settings.validate {
+            if given.width() != train.width() {
+                return Err(StudyError::Setup(format!(
+                    "{}: expected {} columns, as the training rows have, got {}",
+                    given.name,
+                    train.width(),
+                    given.width()
+                )));
+            }
+        }
         let all: Vec<usize> = (0..rows).collect();
-        let trial = Trial { given: settings.validate, ..sample.divided(&all, Vec::new())? };
+        let trial = sample.divided(&all, settings.seed, Vec::new())?;
+        let trial = Trial { given: settings.validate, ..trial };
         return Ok((Criterion::Given, rows, vec![trial]));
     }
-    let seeds = (0..settings.trials).map(|trial| settings.seed.wrapping_add(trial as u64));
+    let seed_of = |number: usize| settings.seed.wrapping_add(number as u64);
     match &sample.classes {
         Some((classes, known)) if known.len() >= FEWEST_CLASSES => {
-            // The order is drawn once, so that each class is left out as often as any other.
-            let order = random_order(known.len(), settings.seed);
             let count = (known.len() / ONE_CLASS_OF).max(1);
             let trials = (0..settings.trials).map(|trial| {
-                let first = trial * count;
-                let out: Vec<usize> =
-                    (first..first + count).map(|i| known[order[i % known.len()]]).collect();
-                sample.without_classes(classes, &out)
+                let out = (trial * count..(trial + 1) * count).map(|position| {
+                    // Each class is left out as often as any other, in another order each time round.
+                    let order = random_order(known.len(), seed_of(position / known.len()));
+                    known[order[position % known.len()]]
+                });
+                sample.without_classes(classes, &out.collect::<Vec<_>>(), seed_of(trial))
             });
             Ok((Criterion::LeftOutClasses, rows, trials.collect::<Result<_>>()?))
         }
         _ => {
-            let trials = seeds.map(|seed| sample.with_mixed_rows(seed));
+            if sample.logits.is_some() && sample.head.is_none() {
+                settings.observer.note(
+                    "rows mixed from two rows have no logits unless the last layer is given (--head \
+                     FILE): settings are compared without logits",
+                );
+            }
+            let trials = (0..settings.trials).map(|trial| sample.with_mixed_rows(seed_of(trial)));
             Ok((Criterion::MixedRows, rows, trials.collect::<Result<_>>()?))
         }
     }
@@ -91,8 +108,8 @@ struct Sample {
 }
 
 impl Sample {
-    fn of(train: &Dataset<'_>, head: Option<&Head>, settings: &Settings<'_>) -> Result<Self> {
-        let rows = uniform_rows(train.rows(), settings.rows.min(train.rows()), settings.seed)?;
+    fn of(train: &Dataset<'_>, head: Option<&Head>, count: usize, seed: u64) -> Result<Self> {
+        let rows = uniform_rows(train.rows(), count, seed)?;
         let gather = |source: &dyn FeatureSource| -> Result<Array2<f32>> {
             let mut out = Array2::zeros((rows.len(), source.width()));
             for (i, &row) in rows.iter().enumerate() {
@@ -122,6 +139,17 @@ impl Sample {
             (_, Some(outputs)) => Some(outputs.rows().into_iter().map(largest).collect()),
             _ => None,
         };
+        let outputs = logits.as_ref().map(Array2::ncols).or(head.map(Head::classes));
+        if let (Some(outputs), Some(largest)) =
+            (outputs, classes.as_ref().and_then(|classes: &Vec<usize>| classes.iter().max()))
+            && *largest >= outputs
+        {
+            let what = format!(
+                "labels of {}: expected numbers below {outputs}, the outputs of the network, got {largest}",
+                train.name
+            );
+            return Err(StudyError::Setup(what));
+        }
         let classes = classes.map(|classes| {
             let mut known = classes.clone();
             known.sort_unstable();
@@ -133,14 +161,16 @@ impl Sample {
     }
 
     /// These rows as in-distribution ones, some for the fit and some not, beside strangers.
-    fn divided<'a>(&self, rows: &[usize], strangers: Vec<Dataset<'static>>) -> Result<Trial<'a>> {
-        let pick = |test: bool| -> Vec<usize> {
-            let chosen = rows.iter().enumerate().filter(|(i, _)| (i % TEST_EVERY == 0) == test);
-            chosen.map(|(_, &row)| row).collect()
-        };
+    fn divided<'a>(
+        &self,
+        rows: &[usize],
+        seed: u64,
+        strangers: Vec<Dataset<'static>>,
+    ) -> Result<Trial<'a>> {
+        let (test, train) = division(rows, seed);
         Ok(Trial {
-            train: self.rows(&pick(false))?,
-            test: self.rows(&pick(true))?,
+            train: self.rows(&train)?,
+            test: self.rows(&test)?,
             strangers,
             given: &[],
             head: self.head.clone(),
@@ -161,7 +191,12 @@ impl Sample {
     }
 
     /// The rows of these classes as strangers, to a network that has no output for them.
-    fn without_classes<'a>(&self, classes: &[usize], out: &[usize]) -> Result<Trial<'a>> {
+    fn without_classes<'a>(
+        &self,
+        classes: &[usize],
+        out: &[usize],
+        seed: u64,
+    ) -> Result<Trial<'a>> {
         let (strangers, rows): (Vec<usize>, Vec<usize>) =
             (0..classes.len()).partition(|&row| out.contains(&classes[row]));
         let kept = |count: usize| -> Vec<usize> {
@@ -185,7 +220,7 @@ impl Sample {
             classes: None,
         };
         let strangers = vec![network.rows(&strangers)?];
-        network.divided(&rows, strangers)
+        network.divided(&rows, seed, strangers)
     }
 
     /// Strangers of which each channel comes from one of two rows.
@@ -201,19 +236,28 @@ impl Sample {
             classes: None,
         };
         let all: Vec<usize> = (0..count).collect();
-        let (ones, others) = (random_order(count, seed), random_order(count, !seed));
+        // Of rows that the fit does not see either: others would be known to it by halves.
+        let (parents, _) = division(&all, seed);
         let channels = self.features.ncols();
-        let mut mixed = Array2::zeros((count / TEST_EVERY, channels));
+        let mut mixed = Array2::zeros((parents.len(), channels));
         for (i, mut row) in mixed.rows_mut().into_iter().enumerate() {
-            let pair = [ones[i], others[i]];
+            let pair = [parents[i], parents[(i + 1) % parents.len()]];
             // Another half of the channels for each row.
             let order = random_order(channels, seed.wrapping_add(i as u64));
             for (rank, channel) in order.into_iter().enumerate() {
                 row[channel] = self.features[[pair[rank % 2], channel]];
             }
         }
-        plain.divided(&all, vec![Dataset::new("mixed rows", OwnedRows(mixed))])
+        plain.divided(&all, seed, vec![Dataset::new("mixed rows", OwnedRows(mixed))])
     }
+}
+
+/// Rows to test on and rows to fit on, in a random order: rows often come sorted or in turns.
+fn division(rows: &[usize], seed: u64) -> (Vec<usize>, Vec<usize>) {
+    let order = random_order(rows.len(), seed);
+    let (test, train) = order.split_at(rows.len().div_ceil(TEST_EVERY));
+    let pick = |part: &[usize]| part.iter().map(|&position| rows[position]).collect();
+    (pick(test), pick(train))
 }
 
 /// The network's outputs.

@@ -28,6 +28,7 @@ mod tests;
 mod uniform;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::martingale::Martingale;
 use self::ranks::Ranks;
@@ -98,6 +99,8 @@ impl MonitorOptions {
 pub struct Monitor {
     options: MonitorOptions,
     reference_rows: usize,
+    /// Tells one reference from another.
+    reference_hash: String,
     rows: usize,
     ranks: Ranks,
     share: Martingale,
@@ -120,10 +123,12 @@ impl Monitor {
                 got: reference.len(),
             });
         }
+        let reference = sorted("reference", reference)?;
         Ok(Monitor {
             reference_rows: reference.len(),
+            reference_hash: format!("xxh3:{:016x}", xxh3_64(bytemuck::cast_slice(&reference))),
             rows: 0,
-            ranks: Ranks::from_sorted(&sorted("reference", reference)?),
+            ranks: Ranks::from_sorted(&reference),
             share: Martingale::share(options.lowest_share()),
             distribution: Martingale::distribution(),
             alarms: Vec::new(),
@@ -194,6 +199,12 @@ impl Monitor {
     #[must_use]
     pub fn reference_rows(&self) -> usize {
         self.reference_rows
+    }
+
+    /// Whether another monitor began with the same options and the same reference.
+    #[must_use]
+    pub fn began_like(&self, other: &Monitor) -> bool {
+        (&self.options, &self.reference_hash) == (&other.options, &other.reference_hash)
     }
 
     /// The options it was made with.

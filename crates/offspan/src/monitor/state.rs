@@ -12,6 +12,7 @@ use crate::{Error, Result};
 pub struct MonitorState {
     options: MonitorOptions,
     reference_rows: usize,
+    reference_hash: String,
     rows: usize,
     share: Wealth,
     distribution: Wealth,
@@ -33,6 +34,7 @@ impl Monitor {
         let header = MonitorState {
             options: self.options.clone(),
             reference_rows: self.reference_rows,
+            reference_hash: self.reference_hash.clone(),
             rows: self.rows,
             share: self.share.wealth().clone(),
             distribution: self.distribution.wealth().clone(),
@@ -71,6 +73,7 @@ impl Monitor {
             distribution: wealth_of(Martingale::distribution(), header.distribution)?,
             options: header.options,
             reference_rows: header.reference_rows,
+            reference_hash: header.reference_hash,
             rows: header.rows,
             alarms: header.alarms,
             ranks: Ranks::from_sorted(&sorted("stored monitor", scores)?),

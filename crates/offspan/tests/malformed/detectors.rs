@@ -76,11 +76,11 @@ fn files() {
             "a later version",
             |d| {
                 load(d, nys(), |json, _| {
-                    json["version"] = json!(2);
+                    json["version"] = json!(3);
                     json["spec"] = json!("in a form of the future");
                 })
             },
-            "{dir}/x.offspan: an offspan detector of version 2; this program reads version 1",
+            "{dir}/x.offspan: an offspan detector of version 3; this program reads version 2",
         ),
         (
             "no version",
@@ -89,7 +89,7 @@ fn files() {
         ),
         (
             "nothing but a version",
-            |d| load(d, nys(), |json, _| *json = json!({"version": 1})),
+            |d| load(d, nys(), |json, _| *json = json!({"version": 2})),
             "{dir}/x.offspan: not an offspan detector: missing field `method`…",
         ),
         (

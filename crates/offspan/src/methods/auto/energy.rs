@@ -26,6 +26,7 @@ const ROWS_AT_ONCE: usize = 48;
 #[derive(Debug, Clone)]
 pub(super) struct EnergyPart {
     cut: Option<Cut>,
+    classes: usize,
     temperature: f64,
 }
 
@@ -69,8 +70,20 @@ impl EnergyPart {
                 Some(head.without_block())
             }
             (None, Some(logits)) => {
-                recover::head(training, &LogitSource::Logits(&**logits), kept, seed)?
+                let head = recover::head(training, &LogitSource::Logits(&**logits), kept, seed)?;
+                if head.is_none() {
+                    training.observer.note(
+                        "the last layer could not be found from the logits (they are not linear in the \
+                         features, or rows are too few): activations are not clipped, and scoring needs \
+                         logits; give the last layer with --head FILE for better scores",
+                    );
+                }
+                head
             }
+        };
+        let classes = match (&head, &training.data.logits) {
+            (Some(head), _) => head.classes(),
+            (None, logits) => logits.as_ref().map_or(0, |logits| logits.width()),
         };
         let cut = head
             .map(|head| {
@@ -79,7 +92,7 @@ impl EnergyPart {
                 Ok::<_, Error>(Cut::new(head, CentredClip::of(&rows), precision))
             })
             .transpose()?;
-        let part = EnergyPart { cut, temperature: 1.0 };
+        let part = EnergyPart { cut, classes, temperature: 1.0 };
         let temperature = part.suitable_temperature(others)?;
         Ok(Some(EnergyPart { temperature, ..part }))
     }
@@ -105,14 +118,14 @@ impl EnergyPart {
     fn source<'a>(&'a self, data: &'a Dataset<'_>) -> Result<LogitSource<'a>> {
         let head = self.cut.as_ref().map(|cut| &cut.head);
         let source = LogitSource::of(data, head, None, Need::Score("auto"))?;
-        match head {
-            Some(head) if head.classes() != source.classes() => Err(Error::shape(
-                format!("the logits of {}", data.name),
-                format!("[rows, {}], as many as the last layer gives", head.classes()),
-                format!("[rows, {}]", source.classes()),
-            )),
-            _ => Ok(source),
+        if source.classes() == self.classes {
+            return Ok(source);
         }
+        Err(Error::shape(
+            format!("the logits of {}", data.name),
+            format!("[rows, {}], one for each class of the network", self.classes),
+            format!("[rows, {}]", source.classes()),
+        ))
     }
 
     pub(super) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
@@ -166,6 +179,7 @@ impl EnergyPart {
     }
 
     pub(super) fn tell(&self, found: &mut Found) {
+        found.insert("classes".to_owned(), self.classes as f64);
         found.insert("temperature".to_owned(), self.temperature);
         if let Some(cut) = &self.cut {
             found.insert("clip reach".to_owned(), cut.clip.reach);
@@ -191,6 +205,13 @@ impl EnergyPart {
                 Ok::<_, Error>(Cut::new(head, CentredClip { centre, reach }, precision))
             })
             .transpose()?;
-        Ok(Some(EnergyPart { cut, temperature: stored.number("temperature")? }))
+        let classes = stored.number("classes")? as usize;
+        if let Some(cut) = &cut
+            && cut.head.classes() != classes
+        {
+            let got = format!("{} rows", cut.head.classes());
+            return Err(Error::shape("the head of the detector", format!("{classes} rows"), got));
+        }
+        Ok(Some(EnergyPart { cut, classes, temperature: stored.number("temperature")? }))
     }
 }

@@ -6,6 +6,9 @@ use super::scale::{Scale, Side, log_normal_cdf};
 use crate::Result;
 use crate::methods::model::{Found, Stored};
 
+/// Where most rows lie on the span itself, as repeated rows do, no weight would be large enough.
+const LARGEST_WEIGHT: f64 = 10.0;
+
 /// How both spread on in-distribution rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Joint {
@@ -28,7 +31,8 @@ impl Joint {
     /// The weight of the residual beside the energy. Where distances concentrate, so that the residual
     /// hardly varies, it is mostly noise.
     fn weight(&self) -> f64 {
-        (3.0 * self.residual.spread / self.residual.centre.max(f64::MIN_POSITIVE)).powf(1.5)
+        let variation = self.residual.spread / self.residual.centre.max(f64::MIN_POSITIVE);
+        (3.0 * variation).powf(1.5).min(LARGEST_WEIGHT)
     }
 
     /// The score; a row without residual has the worst.
@@ -81,6 +85,16 @@ mod tests {
         let moved = Joint::of((&spread * 0.2 + 1.0).view(), Some((&spread * 3.0 - 90.0).view()));
         let (here, there) = (joint().score(1.2, Some(9.0)), moved.score(1.2, Some(-91.0)));
         assert!((here / there - 1.0).abs() < 1e-12, "{here} {there}");
+    }
+
+    #[test]
+    fn rows_that_lie_on_the_span_leave_numbers_finite() {
+        let mut residuals = Array1::zeros(101);
+        residuals[100] = 0.5;
+        let joint = Joint::of(residuals.view(), Some(Array1::linspace(0.0, 1.0, 101).view()));
+        assert_eq!(joint.weight(), LARGEST_WEIGHT);
+        let (on, off) = (joint.score(0.0, Some(0.5)), joint.score(0.5, Some(0.5)));
+        assert!(on.is_finite() && off.is_finite() && off < on, "{on} {off}");
     }
 
     #[test]
