@@ -32,6 +32,34 @@ fn fit_decides_everything_by_itself() {
 }
 
 #[test]
+fn rows_that_repeat_give_a_detector_that_can_be_read() {
+    let place = Place::new();
+    place.npy_head();
+    let train = place.npy_of("train.npy", "train.safetensors", "features");
+    let rows: Vec<usize> = (0..2000).map(|row| if row % 5 < 3 { 0 } else { row }).collect();
+    place.write("repeated.npy", npy_f32(&train.select(ndarray::Axis(0), &rows)));
+    place.run("fit repeated.npy --head weight.npy,bias.npy -o net").fine();
+    let scores = parse_csv(&place.run("score net train.npy").fine()).0;
+    assert!(scores.iter().all(|score| score.is_finite()));
+}
+
+#[test]
+fn logits_of_another_network_are_refused() {
+    let place = Place::new();
+    let logits = place.npy_of("logits.npy", "train.safetensors", "logits");
+    place.npy_of("train.npy", "train.safetensors", "features");
+    place.write("fewer.npy", npy_f32(&logits.slice(ndarray::s![.., ..7]).to_owned()));
+    // Squared, they are not linear in the features, and no last layer is found.
+    place.write("bent.npy", npy_f32(&logits.mapv(|logit| logit * logit)));
+    for (fit, note) in [("logits.npy", false), ("bent.npy", true)] {
+        let fitted = place.run(&format!("fit train.npy --logits {fit} --landmarks 64 -o net"));
+        assert_eq!(fitted.stderr.contains("could not be found from the logits"), note, "{fit}");
+        let message = place.run("score net train.npy --logits fewer.npy").refused();
+        assert!(message.contains("[rows, 10]") && message.contains("[rows, 7]"), "{message}");
+    }
+}
+
+#[test]
 fn a_fit_of_auto_goes_on_after_a_stop_and_ends_with_the_same_detector() {
     let place = Place::new();
     place.run("fit PACK --landmarks 48 -o plain").fine();
@@ -253,7 +281,18 @@ fn tune_compares_settings_without_strangers_and_gives_flags_to_use() {
     place.npy_of("train.npy", "train.safetensors", "features");
     let mixed = place.run("tune train.npy -m pca --trials 2 --json").json();
     assert_eq!(mixed["tuned"]["criterion"], "mixed-rows");
+    // The command has all that the comparison had.
+    place.npy_head();
+    let head = "--head weight.npy,bias.npy";
+    let text = place.run(&format!("tune train.npy {head} -m energy --trials 1")).fine();
+    assert!(
+        text.contains(&format!("chosen: offspan fit train.npy {head} --method energy")),
+        "{text}"
+    );
+    place.write("narrow.npy", npy_f32(&ndarray::Array2::ones((30, 5))));
     for (flags, message) in [
+        ("--validate narrow.npy", "expected 128 columns"),
+        ("--seed 3 --try seed=1,2", "exclude each other"),
         ("--try gamma", "expected a flag and values"),
         ("--try nothing=1,2", "nothing"),
         ("--method pca --try gamma=1", "--gamma"),

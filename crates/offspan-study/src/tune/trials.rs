@@ -339,6 +339,37 @@ mod tests {
     }
 
     #[test]
+    fn classes_that_come_in_turns_are_on_both_sides_and_no_trial_repeats() {
+        let (data, head) = train();
+        let (_, _, trials) = make(&data, Some(&head), &settings(15)).unwrap();
+        let labels = |data: &Dataset<'_>| {
+            data.labels.as_ref().unwrap().read(0..data.rows()).unwrap().to_vec()
+        };
+        let classes = |data: &Dataset<'_>| {
+            let mut labels = labels(data);
+            labels.sort_unstable();
+            labels.dedup();
+            labels.len()
+        };
+        for (i, trial) in trials.iter().enumerate() {
+            assert_eq!((classes(&trial.train), classes(&trial.test)), (8, 8));
+            assert!(trials[..i].iter().all(|other| labels(&other.test) != labels(&trial.test)));
+        }
+    }
+
+    #[test]
+    fn labels_beyond_the_outputs_are_refused() {
+        let (data, _) = train();
+        let few = Head::new(Array2::eye(CLASSES), ndarray::Array1::zeros(CLASSES)).unwrap();
+        let features: Array2<f32> = read_rows(&*data.features, 0..ROWS).unwrap();
+        let labels: Vec<i64> = (0..ROWS).map(|i| 100 + (i % CLASSES) as i64).collect();
+        let data = Dataset::new("train", OwnedRows(features));
+        let data = data.with_labels(Labels::from(labels.as_slice())).unwrap();
+        let error = make(&data, Some(&few), &settings(2)).err().unwrap().to_string();
+        assert!(error.contains("below 10") && error.contains("109"), "{error}");
+    }
+
+    #[test]
     fn without_classes_strangers_are_mixed_from_two_rows() {
         let (data, _) = train();
         let features: Array2<f32> = read_rows(&*data.features, 0..ROWS).unwrap();
