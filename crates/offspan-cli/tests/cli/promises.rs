@@ -149,13 +149,18 @@ fn p_values_follow_from_the_calibration_and_decide_together() {
     let mut sorted = p_values.clone();
     sorted.sort_by(f64::total_cmp);
     let m = sorted.len() as f64;
-    let passing = (1..=sorted.len()).filter(|&i| sorted[i - 1] * m <= 0.1 * i as f64 + 1e-12);
-    let bound = passing.last().map_or(0.0, |i| sorted[i - 1]);
+    let mut passing = (1..=sorted.len()).filter(|&i| sorted[i - 1] * m <= 0.1 * i as f64 + 1e-12);
+    let bound = passing.next_back().map_or(0.0, |i| sorted[i - 1]);
     let expected: Vec<&str> =
         p_values.iter().map(|&p| if p <= bound { "out" } else { "in" }).collect();
     assert_eq!(fdr["decisions"], Value::from(expected));
     assert_eq!(fdr["fdr"], 0.1);
-    assert!(place.run("score net PACK/test.safetensors --fdr 2").refused().contains("level"));
+    assert!(
+        place
+            .run("score net PACK/test.safetensors --fdr 2")
+            .refused()
+            .contains("--fdr: expected a share")
+    );
     place.run("fit PACK -m pca --hold-out 0 -o bare").fine();
     let message = place.run("score bare PACK/test.safetensors --fdr 0.1").refused();
     assert!(message.contains("--fdr needs a threshold"), "{message}");
