@@ -11,7 +11,6 @@ use util::*;
 /// Flags that make each method of the catalogue small.
 fn flags(method: &str) -> Vec<&'static str> {
     match method {
-        "auto" => vec!["--landmarks 96"],
         "pca" => vec!["--react p90"],
         "kpca-nys" => vec![
             "--landmarks 96",
@@ -26,7 +25,7 @@ fn flags(method: &str) -> Vec<&'static str> {
         ],
         "kpca-sketch" | "kpca-rff+react" | "rff-opt" => vec!["--features 96"],
         "kpca-ensemble" => vec!["--landmarks 96 --features 96"],
-        "kpca-nys+react" => vec!["--landmarks 96"],
+        "auto" | "kpca-nys+react" => vec!["--landmarks 96"],
         "energy" => vec!["--temperature 2"],
         "knn" => vec!["-k 7", "-k 7 --bank 0.3"],
         "reg-pca+react" => vec!["", "--raw-fit"],
