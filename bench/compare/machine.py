@@ -42,6 +42,9 @@ class Driver:
     def score(self, detector: Path, rows: Path, batch: int) -> Calls:
         return lambda count: self.ask(op="score", detector=str(detector), rows=str(rows), batch=batch, repeat=count)["seconds"]
 
+    def score_pack(self, detector: Path, pack: Path) -> Calls:
+        return lambda count: self.ask(op="score-pack", detector=str(detector), pack=str(pack), repeat=count)["seconds"]
+
     def gemm(self, size: int) -> Calls:
         return lambda count: self.ask(op="gemm", size=size, repeat=count)["seconds"]
 

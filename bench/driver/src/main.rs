@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use faer::{Accum, Mat, Par};
 use ndarray::{Array2, s};
-use offspan::Detector;
-use offspan::io::{FeatureSource, open_matrix};
+use offspan::io::{FeatureSource, Pack, open_matrix};
+use offspan::{Detector, Silent};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ use serde_json::{Value, json};
 enum Command {
     /// Scores batches of a file's rows, one call per batch.
     Score { detector: PathBuf, rows: PathBuf, batch: usize, repeat: usize },
+    /// Scores all test and out-of-distribution rows of a pack, with their logits.
+    ScorePack { detector: PathBuf, pack: PathBuf, repeat: usize },
     /// Multiplies two square f32 matrices on all threads.
     Gemm { size: usize, repeat: usize },
     /// Copies this many bytes on all threads.
@@ -31,6 +33,7 @@ enum Command {
 struct State {
     detectors: HashMap<PathBuf, Detector>,
     rows: HashMap<PathBuf, Array2<f32>>,
+    packs: HashMap<PathBuf, Pack>,
 }
 
 fn main() {
@@ -64,6 +67,21 @@ impl State {
                     detector.score(part, None).map_err(|error| error.to_string()).map(drop)
                 })?
             }
+            Command::ScorePack { detector, pack, repeat } => {
+                self.load_detector(&detector).map_err(|error| error.to_string())?;
+                if !self.packs.contains_key(&pack) {
+                    let opened = Pack::open(&pack).map_err(|error| error.to_string())?;
+                    self.packs.insert(pack.clone(), opened);
+                }
+                let (detector, pack) = (&self.detectors[&detector], &self.packs[&pack]);
+                timed(repeat, |_| {
+                    for rows in pack.ood.iter().chain(&pack.test) {
+                        let scores = detector.score_dataset(rows, &Silent);
+                        scores.map_err(|error| error.to_string())?;
+                    }
+                    Ok(())
+                })?
+            }
             Command::Gemm { size, repeat } => {
                 let a = Mat::<f32>::from_fn(size, size, |i, j| ((i * 7 + j) % 13) as f32 - 6.0);
                 let mut c = Mat::<f32>::zeros(size, size);
@@ -94,10 +112,15 @@ impl State {
         Ok(json!({ "seconds": seconds, "threads": rayon::current_num_threads() }))
     }
 
-    fn load(&mut self, detector: &Path, rows: &Path) -> offspan::Result<()> {
+    fn load_detector(&mut self, detector: &Path) -> offspan::Result<()> {
         if !self.detectors.contains_key(detector) {
             self.detectors.insert(detector.to_owned(), Detector::load(detector)?);
         }
+        Ok(())
+    }
+
+    fn load(&mut self, detector: &Path, rows: &Path) -> offspan::Result<()> {
+        self.load_detector(detector)?;
         if !self.rows.contains_key(rows) {
             let source = open_matrix(rows, "features", None)?;
             let mut array = Array2::zeros((source.rows(), source.width()));

@@ -28,10 +28,10 @@ const WIDEST: usize = 1 << 24;
 
 /// Rows scored by one task, at most. A row's score does not depend on the rows beside it, so the
 /// tasks may be as many as the threads like.
-const BLOCK: usize = 256;
+const BLOCK: usize = 512;
 /// Fewer rows than this are not worth a task of their own.
 const SMALLEST_BLOCK: usize = 6;
-const BLOCKS_PER_ROUND: usize = 32;
+const BLOCKS_PER_ROUND: usize = 16;
 
 /// Rows held out for the threshold, at most: p-values are then as fine as 1e-4, and the kept share is
 /// known to half a percent.
@@ -317,11 +317,12 @@ impl Detector {
         let mut scores = vec![0.0; data.rows()];
         observer.begin(&format!("scores of {}", data.name), data.rows() as u64);
         let round = BLOCK * BLOCKS_PER_ROUND;
-        let fair_share = data.rows().div_ceil(rayon::current_num_threads());
-        let rows = fair_share.clamp(SMALLEST_BLOCK, BLOCK);
         for (index, part) in scores.chunks_mut(round).enumerate() {
             check_interrupt(observer)?;
             let start = index * round;
+            // As many blocks for each thread as for the others, and all of the same size.
+            let blocks = part.len().div_ceil(BLOCK).next_multiple_of(rayon::current_num_threads());
+            let rows = part.len().div_ceil(blocks).max(SMALLEST_BLOCK);
             if part.len() <= rows {
                 // One task needs no other thread: waking one takes longer than a small score.
                 self.model.score(data, start, part)?;

@@ -67,18 +67,8 @@ impl FixedWeights {
     /// out = x·Wᵀ; both row-major.
     pub(crate) fn product(&self, x: &[f32], out: &mut [f32]) {
         let mut rounded = vec![0i16; x.len()];
-        let factor = 1.0 / self.unit;
-        crate::vector::dispatch(
-            #[inline(always)]
-            || {
-                for (to, from) in rounded.iter_mut().zip(x) {
-                    // The bound holds but for the rounding of its own arithmetic. Adding ROUND
-                    // leaves the nearest whole number in the low bits.
-                    let bounded = (from * factor).clamp(-LARGEST, LARGEST);
-                    *to = (bounded + ROUND).to_bits() as i16;
-                }
-            },
-        );
+        // The bound holds but for the rounding of its own arithmetic.
+        round(x, 1.0 / self.unit, LARGEST, &mut rounded);
         self.packed.product(&rounded, out);
         for row in out.chunks_exact_mut(self.scales.len().max(1)) {
             for (x, scale) in row.iter_mut().zip(&self.scales) {
@@ -86,6 +76,21 @@ impl FixedWeights {
             }
         }
     }
+}
+
+/// The whole numbers nearest to x times a factor, within ±`largest`.
+pub(crate) fn round(x: &[f32], factor: f32, largest: f32, out: &mut [i16]) {
+    crate::vector::dispatch(
+        #[inline(always)]
+        move || {
+            for (to, from) in out.iter_mut().zip(x) {
+                // `clamp` would look at its bounds each time. Adding ROUND leaves the nearest whole
+                // number in the low bits.
+                let bounded = (from * factor).max(-largest).min(largest);
+                *to = (bounded + ROUND).to_bits() as i16;
+            }
+        },
+    );
 }
 
 /// The smallest unit for which no sum of a block can overflow.

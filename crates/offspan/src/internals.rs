@@ -5,7 +5,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::fixed::FixedWeights;
-use crate::packed::Weights;
+use crate::weights::Weights;
 use crate::{hadamard, math};
 
 /// Weights packed for products in single precision.

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
-use crate::packed::Weights;
+use crate::weights::Weights;
 use crate::{Error, Real, Result, math, vector};
 
 /// A positive-definite kernel k(a, b).
@@ -152,6 +152,11 @@ impl<T: Real> Anchors<T> {
             .map(|row| T::from_double(vector::sum_of_squares(contiguous_row(&row))))
             .collect();
         Anchors { rows, origin, squared_norms }
+    }
+
+    /// The same with products in 16-bit fixed point; none in double precision.
+    pub(crate) fn in_fixed_point(&self) -> Option<Self> {
+        Some(Anchors { rows: self.rows.in_fixed_point()?, ..self.clone() })
     }
 
     /// Rows relative to the origin, and the origin.

@@ -70,11 +70,13 @@ mod random;
 mod rank_update;
 mod real;
 mod rectify;
+mod row_scaled;
 mod statistics;
 mod subspace;
 mod synthetic;
 mod training;
 mod vector;
+mod weights;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};

@@ -1,4 +1,4 @@
-//! Products with a fixed matrix, packed once for all products to come.
+//! Products with a matrix that is packed once for all products to come.
 //!
 //! Scoring multiplies every batch of rows by the same weights: landmarks, frequencies, projections.
 //! They are packed in the order in which the inner loop reads them, so nothing is packed per batch,
@@ -8,11 +8,9 @@
 //! that depends on nothing else: neither on the other rows, nor on threads, nor on the width of the
 //! processor's vectors.
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use rayon::prelude::*;
 
 use crate::vector::{dispatch, outer_chains};
-use crate::{Precision, Real};
 
 /// Columns of the result that the inner loop computes at once.
 pub(crate) const PANEL: usize = 16;
@@ -88,43 +86,6 @@ impl Number for f32 {
         }
         sums
     }
-}
-
-/// A matrix that rows are multiplied with again and again. Packed in single precision; double
-/// precision is for reference and takes the general product.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Weights<T> {
-    matrix: Array2<T>,
-    packed: Option<Packed<f32>>,
-}
-
-impl<T: Real> Weights<T> {
-    /// Row j of the matrix gives column j of the result.
-    pub(crate) fn new(matrix: Array2<T>) -> Self {
-        let matrix = matrix.as_standard_layout().into_owned();
-        let packed = (T::PRECISION == Precision::F32)
-            .then(|| Packed::new(matrix.dim(), as_single(matrix.as_slice())));
-        Weights { matrix, packed }
-    }
-
-    pub(crate) fn matrix(&self) -> &Array2<T> {
-        &self.matrix
-    }
-
-    /// out = x·Wᵀ; both row-major.
-    pub(crate) fn product(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
-        let Some(packed) = &self.packed else {
-            return T::matmul(out, x, self.matrix.t());
-        };
-        let x = x.as_standard_layout();
-        let results = out.as_slice_mut().map_or(&mut [][..], bytemuck::cast_slice_mut);
-        packed.product(as_single(x.as_slice()), results);
-    }
-}
-
-/// The same numbers, for a type that is known to be `f32`.
-fn as_single<T: Real>(numbers: Option<&[T]>) -> &[f32] {
-    numbers.map_or(&[][..], bytemuck::cast_slice)
 }
 
 /// A matrix B of one row per column of the result x·Bᵀ.
@@ -319,62 +280,5 @@ fn interleave<N: Number>(terms: &[N], count: usize, index: usize, out: &mut [N])
 fn add(sums: &[f32; PANEL], result: &mut [f32]) {
     for (result, sum) in result.iter_mut().zip(sums) {
         *result += sum;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ndarray::s;
-
-    use super::*;
-
-    fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f32> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            ((i * 7 + j * 13 + i * j + salt) % 23) as f32 / 23.0 - 0.4
-        })
-    }
-
-    #[test]
-    fn equals_the_definition_on_odd_shapes() {
-        for (n, depth, width) in [
-            (1, 1, 1),
-            (1, 300, 70),
-            (2, 5, 17),
-            (7, 257, 16),
-            (8, 256, 33),
-            (9, 600, 1100),
-            (13, 40, 5),
-        ] {
-            let (x, b) = (wave(n, depth, 1), wave(width, depth, 2));
-            let mut out = Array2::from_elem((n, width), 9.0);
-            Weights::new(b.clone()).product(x.view(), out.view_mut());
-            let exact = x.mapv(f64::from).dot(&b.mapv(f64::from).t());
-            for (got, expected) in out.iter().zip(&exact) {
-                assert!((f64::from(*got) - expected).abs() < 1e-5 * (depth as f64).sqrt());
-            }
-            let mut double = Array2::zeros((n, width));
-            let weights = Weights::new(b.mapv(f64::from));
-            weights.product(x.mapv(f64::from).view(), double.view_mut());
-            assert!((double - exact).iter().all(|difference| difference.abs() < 1e-11));
-        }
-    }
-
-    #[test]
-    fn a_row_has_the_same_bits_whatever_the_others_and_the_threads() {
-        let (x, b) = (wave(40, 513, 1), wave(1300, 513, 2));
-        let weights = Weights::new(b);
-        let product = |from: usize, to: usize| {
-            let mut out = Array2::zeros((to - from, 1300));
-            weights.product(x.slice(s![from..to, ..]), out.view_mut());
-            out
-        };
-        let whole = product(0, 40);
-        for threads in [1, 2, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            for (from, to) in [(0, 1), (5, 6), (3, 5), (0, 7), (10, 33), (1, 40)] {
-                let part = pool.install(|| product(from, to));
-                assert_eq!(part, whole.slice(s![from..to, ..]), "{from}..{to}");
-            }
-        }
     }
 }

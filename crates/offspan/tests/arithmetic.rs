@@ -5,10 +5,12 @@
 mod common;
 
 use common::*;
+use ndarray::Array2;
+use offspan::io::Dataset;
 use offspan::map::Draw;
 use offspan::{
-    Components, Detector, FitOptions, Kernel, KpcaParams, MethodSpec, Precision, Residual,
-    WeightType,
+    AutoParams, Components, Detector, FitOptions, Kernel, KpcaParams, MethodSpec, Precision,
+    Residual, WeightType,
 };
 
 /// Scores of one method under two settings, on rows that neither has seen.
@@ -74,4 +76,45 @@ fn leading_directions_of_many_dimensions_are_those_of_a_full_decomposition() {
     assert_eq!((partial_values.len(), full_values.len()), (kept, 3072), "one is partial");
     assert_eq!(full.kpca_summaries()[0].components, kept);
     assert_close(&partial_scores, &full_scores, 1e-4);
+}
+
+/// `auto` on features alone, whose score is the residual, with this share of the variance inside.
+fn auto(explained_variance: f64, precision: Precision) -> (Detector, Vec<f64>) {
+    let (train, test) = (features(600, WIDTH, 1), features(200, WIDTH, 2));
+    let landmarks = Some(100);
+    let params = AutoParams { landmarks, explained_variance, precision, ..AutoParams::default() };
+    let data = Dataset::new("train", train.view());
+    let detector = Detector::fit(&MethodSpec::Auto(params), &data, None, &whole_fit()).unwrap();
+    let scores = detector.score(test.view(), None).unwrap().to_vec();
+    (detector, scores)
+}
+
+fn in_fixed_point(detector: &Detector) -> bool {
+    detector.found().get("bits of products") == Some(&16.0)
+}
+
+#[test]
+fn auto_takes_fixed_point_where_residuals_are_large() {
+    let (fixed, fixed_scores) = auto(0.5, Precision::F32);
+    let (double, double_scores) = auto(0.5, Precision::F64);
+    assert!(in_fixed_point(&fixed) && !in_fixed_point(&double));
+    assert_close(&fixed_scores, &double_scores, 1e-3);
+    assert_ne!(fixed_scores, double_scores);
+
+    let loaded = Detector::from_bytes(&fixed.to_bytes()).unwrap();
+    assert_eq!(loaded.to_bytes(), fixed.to_bytes());
+    let again = loaded.score(features(200, WIDTH, 2).view(), None).unwrap();
+    assert_eq!(bits(again.as_slice().unwrap()), bits(&fixed_scores));
+}
+
+#[test]
+fn auto_stays_in_single_precision_where_residuals_are_small() {
+    // Rows along one line: one direction holds nearly all of the variance.
+    let rows = Array2::from_shape_fn((400, WIDTH), |(i, j)| {
+        1.0 + 1e-2 * ((i * 7919 % 400) as f32 / 400.0) * (j as f32 / WIDTH as f32)
+    });
+    let data = Dataset::new("train", rows.view());
+    let params = AutoParams { landmarks: Some(100), ..AutoParams::default() };
+    let detector = Detector::fit(&MethodSpec::Auto(params), &data, None, &whole_fit()).unwrap();
+    assert!(!in_fixed_point(&detector));
 }

@@ -20,7 +20,7 @@ use crate::{Error, Precision, Real, Result, WeightType, quantile};
 
 use super::checkpoint::{FitIdentity, Progress};
 use super::exact;
-use super::model::{AnyPlan, Found, KpcaModel, residuals};
+use super::model::{AnyPlan, Found, KpcaModel, largest_change, residuals};
 use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
 use super::plan::{Plan, kept_suffice};
 
@@ -196,16 +196,7 @@ fn store_weights<T: Real>(
         let (mut before, mut after) = ([0.0], [0.0]);
         residuals(plan, training.data, row, &mut before)?;
         residuals(&rounded, training.data, row, &mut after)?;
-        let change = (after[0] / before[0] - 1.0).abs();
-        // 0 / 0 is no change; what is no number otherwise is the largest.
-        let change = if before == after {
-            0.0
-        } else if change.is_nan() {
-            f64::INFINITY
-        } else {
-            change
-        };
-        worst = worst.max(change);
+        worst = worst.max(largest_change(&before, &after));
     }
     if worst > LARGEST_CHANGE {
         return Err(Error::parameter(

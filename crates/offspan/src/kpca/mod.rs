@@ -18,8 +18,8 @@ pub use checkpoint::Checkpointing;
 pub use ensemble::EnsembleParams;
 pub(crate) use ensemble::{Ensemble, EnsembleSummary};
 pub(crate) use fit::{check_inputs, fit, read_block, resolve_clip};
-pub(crate) use model::KpcaModel;
 pub use model::KpcaSummary;
+pub(crate) use model::{KpcaModel, largest_change};
 pub use params::{
     Clip, ExactForm, FourierParts, Fusion, KpcaParams, MapParams, Residual, ValidKpca,
 };

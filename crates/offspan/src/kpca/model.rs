@@ -103,6 +103,16 @@ impl KpcaModel {
         &self.eigenvalues
     }
 
+    /// The same with all products in 16-bit fixed point; none where that cannot be. Files keep the
+    /// numbers as they are.
+    pub(crate) fn in_fixed_point(&self) -> Option<Self> {
+        let plan = match &self.plan {
+            AnyPlan::F32(plan) => AnyPlan::F32(plan.in_fixed_point()?),
+            AnyPlan::F64(_) => return None,
+        };
+        Some(KpcaModel { plan, ..self.clone() })
+    }
+
     /// Squared distances between rows in the feature space of the kernel. A row without direction has
     /// none from any other.
     pub(crate) fn squared_distances(&self, mut rows: Array2<f64>) -> Array2<f64> {
@@ -214,6 +224,25 @@ pub(super) fn residuals<T: Real>(
     Ok(())
 }
 
+/// The largest change of residuals, as a share of themselves.
+pub(crate) fn largest_change<'a>(
+    before: impl IntoIterator<Item = &'a f64>,
+    after: impl IntoIterator<Item = &'a f64>,
+) -> f64 {
+    let changes = before.into_iter().zip(after).map(|(before, after)| {
+        let change = (after / before - 1.0).abs();
+        // 0 / 0 and ∞ / ∞ are no change; what is no number otherwise is the largest.
+        if before == after {
+            0.0
+        } else if change.is_nan() {
+            f64::INFINITY
+        } else {
+            change
+        }
+    });
+    changes.fold(0.0, f64::max)
+}
+
 fn write_plan<'a, T: Real>(
     plan: &'a Plan<T>,
     prefix: &str,
@@ -322,4 +351,18 @@ fn read_plan<T: Real>(
     };
     let preprocess = Preprocess { clip: summary.clip, cosine: params.cosine };
     Ok(Plan { preprocess, raw, centre, projection, bias, form })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_change_is_relative_and_hides_nothing() {
+        assert_eq!(largest_change(&[1.0, 2.0, 0.0], &[1.0, 3.0, 0.0]), 0.5);
+        assert_eq!(largest_change(&[f64::INFINITY], &[f64::INFINITY]), 0.0);
+        assert_eq!(largest_change(&[0.0, 1.0], &[1e-9, 1.0]), f64::INFINITY);
+        assert_eq!(largest_change(&[f64::INFINITY, 1.0], &[1.0; 2]), 1.0);
+        assert_eq!(largest_change(&[1.0; 2], &[f64::NAN, 1.0]), f64::INFINITY);
+    }
 }

@@ -117,9 +117,17 @@ impl<T: Real> Plan<T> {
         let bias = projection.dot(&(rounded.mapv(Real::to_double) - centre));
         let projection = match form {
             Form::Remainder => Projection::of_remainder(projection, &raw, &rounded, unexplained),
-            Form::Projected | Form::Complete { .. } => Projection::float(projection),
+            Form::Projected | Form::Complete { .. } => Projection::general(projection),
         };
         Plan { preprocess, raw, centre: rounded, projection, bias, form }
+    }
+
+    /// The same with all products in 16-bit fixed point, where they are behind a kernel in single
+    /// precision.
+    pub(super) fn in_fixed_point(&self) -> Option<Self> {
+        let RawMap::Kernel(vector) = &self.raw else { return None };
+        let raw = RawMap::Kernel(vector.in_fixed_point()?);
+        Some(Plan { raw, projection: self.projection.in_fixed_point()?, ..self.clone() })
     }
 
     /// Residuals e of unprocessed rows, on the calling thread. The first rows of the workspace hold

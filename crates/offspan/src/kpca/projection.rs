@@ -6,7 +6,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use crate::fixed::FixedWeights;
 use crate::io::{TensorFile, TensorWriter};
 use crate::map::RawMap;
-use crate::packed::Weights;
+use crate::weights::Weights;
 use crate::{Error, Precision, Real, Result, WeightType};
 
 /// From this share of unexplained variance on, e² = ‖d‖² − ‖P d‖² is large enough for P d in fixed
@@ -15,14 +15,14 @@ const SMALLEST_FIXED_REMAINDER: f64 = 0.4;
 
 #[derive(Debug, Clone)]
 pub(super) enum Projection<T> {
-    Float(Weights<T>),
+    General(Weights<T>),
     /// For coordinates with a known bound, which is what random Fourier features are.
-    Fixed(FixedWeights),
+    Bounded(FixedWeights),
 }
 
 impl<T: Real> Projection<T> {
-    pub(super) fn float(matrix: &Array2<f64>) -> Self {
-        Projection::Float(Weights::new(matrix.mapv(T::from_double)))
+    pub(super) fn general(matrix: &Array2<f64>) -> Self {
+        Projection::General(Weights::new(matrix.mapv(T::from_double)))
     }
 
     /// The projection of a remainder of which this share of the variance is unexplained.
@@ -34,25 +34,33 @@ impl<T: Real> Projection<T> {
     ) -> Self {
         match bound(raw, centre) {
             Some(bound) if unexplained >= SMALLEST_FIXED_REMAINDER => {
-                Projection::Fixed(FixedWeights::new(matrix.view(), bound))
+                Projection::Bounded(FixedWeights::new(matrix.view(), bound))
             }
-            _ => Self::float(matrix),
+            _ => Self::general(matrix),
+        }
+    }
+
+    /// The same in 16-bit fixed point; none in double precision.
+    pub(super) fn in_fixed_point(&self) -> Option<Self> {
+        match self {
+            Projection::General(weights) => weights.in_fixed_point().map(Projection::General),
+            Projection::Bounded(_) => Some(self.clone()),
         }
     }
 
     /// Rows of P.
     pub(super) fn directions(&self) -> usize {
         match self {
-            Projection::Float(weights) => weights.matrix().nrows(),
-            Projection::Fixed(weights) => weights.parts().0.nrows(),
+            Projection::General(weights) => weights.matrix().nrows(),
+            Projection::Bounded(weights) => weights.parts().0.nrows(),
         }
     }
 
     /// out = x·Pᵀ; both row-major.
     pub(super) fn product(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
         match self {
-            Projection::Float(weights) => weights.product(x, out),
-            Projection::Fixed(weights) => {
+            Projection::General(weights) => weights.product(x, out),
+            Projection::Bounded(weights) => {
                 let x = x.as_slice().map_or(&[][..], bytemuck::cast_slice);
                 let out = out.as_slice_mut().map_or(&mut [][..], bytemuck::cast_slice_mut);
                 weights.product(x, out);
@@ -63,12 +71,12 @@ impl<T: Real> Projection<T> {
     /// The same with numbers that a type of weights can hold; fixed point is one already.
     pub(super) fn stored_as(&self, kept_as: WeightType) -> Self {
         match self {
-            Projection::Float(weights) => {
+            Projection::General(weights) => {
                 let mut matrix = weights.matrix().clone();
                 kept_as.round_all(&mut matrix);
-                Projection::Float(Weights::new(matrix))
+                Projection::General(Weights::new(matrix))
             }
-            Projection::Fixed(_) => self.clone(),
+            Projection::Bounded(_) => self.clone(),
         }
     }
 
@@ -80,8 +88,8 @@ impl<T: Real> Projection<T> {
     ) {
         let name = format!("{prefix}projection");
         match self {
-            Projection::Float(weights) => writer.weights(name, weights.matrix(), kept_as),
-            Projection::Fixed(weights) => {
+            Projection::General(weights) => writer.weights(name, weights.matrix(), kept_as),
+            Projection::Bounded(weights) => {
                 let (numbers, scales) = weights.parts();
                 writer.whole_numbers(name, numbers);
                 writer.array1(format!("{prefix}projection_scales"), scales);
@@ -110,7 +118,7 @@ impl<T: Real> Projection<T> {
         if !file.has(&scales) {
             let matrix: Array2<T> = file.array2(&name)?;
             expect(&shape, &name, matrix.shape())?;
-            return Ok(Projection::Float(Weights::new(matrix)));
+            return Ok(Projection::General(Weights::new(matrix)));
         }
         let numbers = file.whole_numbers(&name)?;
         expect(&shape, &name, numbers.shape())?;
@@ -124,7 +132,7 @@ impl<T: Real> Projection<T> {
                 "others",
             ));
         };
-        Ok(Projection::Fixed(FixedWeights::from_parts(numbers, unit, bound)))
+        Ok(Projection::Bounded(FixedWeights::from_parts(numbers, unit, bound)))
     }
 }
 

@@ -7,8 +7,8 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::packed::Weights;
 use crate::random::{Random, Stream};
+use crate::weights::Weights;
 use crate::{Error, Kernel, Real, Result, linalg, math, vector};
 
 /// How the frequencies ω are drawn.

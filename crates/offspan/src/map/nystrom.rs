@@ -39,6 +39,11 @@ impl<T: Real> KernelVector<T> {
         Self::from_parts(self.kernel, rows, origin)
     }
 
+    /// The same with products in 16-bit fixed point; none in double precision.
+    pub(crate) fn in_fixed_point(&self) -> Option<Self> {
+        Some(KernelVector { kernel: self.kernel, anchors: self.anchors.in_fixed_point()? })
+    }
+
     /// Length of x.
     #[must_use]
     pub fn input(&self) -> usize {

@@ -5,7 +5,9 @@ use std::path::Path;
 use ndarray::Array2;
 use offspan::io::{Dataset, open_dataset};
 use offspan::map::Draw;
-use offspan::{Components, Detector, Fusion, Kernel, KpcaParams, MethodSpec, Moments};
+use offspan::{
+    AutoParams, Components, Detector, Fusion, Kernel, KpcaParams, MethodSpec, Moments, Precision,
+};
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
@@ -332,6 +334,30 @@ fn files() {
                 })
             },
             "{dir}/x.offspan: not an offspan detector: …deviation…",
+        ),
+        (
+            "products of a width that does not exist",
+            |d| {
+                let spec = MethodSpec::Auto(AutoParams::default());
+                load(d, spec, |json, _| {
+                    json["results"]["found"]["bits of products"] = json!(8);
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: bits of products: expected 16, got 8",
+        ),
+        (
+            "products in 16 bits in double precision",
+            |d| {
+                let spec = MethodSpec::Auto(AutoParams {
+                    precision: Precision::F64,
+                    ..AutoParams::default()
+                });
+                load(d, spec, |json, _| {
+                    json["results"]["found"]["bits of products"] = json!(16);
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: bits of products: expected none, because the \
+             precision is not single, got 16",
         ),
         (
             "more neighbours than the bank has",

@@ -1,16 +1,28 @@
 //! The last layer behind the cut, in the precision of scoring.
 
+use std::hint::black_box;
+
 use ndarray::{Array1, ArrayView2, ArrayViewMut2};
 
 use super::clip::CentredClip;
 use crate::Real;
 use crate::io::Head;
 use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::packed::Weights;
-use crate::vector::{LANES, dispatch};
+use crate::vector::dispatch;
+use crate::weights::Weights;
 
-/// Classes whose weights are stored together.
-const TILE: usize = 64;
+/// Classes whose logits are corrected together: few enough that their weights for all channels of a wide
+/// network stay in the second cache.
+const TILE: usize = 32;
+/// Bytes that memory hands out together.
+const LINE: usize = 64;
+/// Channels that are looked at together.
+const GLANCE: usize = 8;
+
+/// Weights of a tile's classes for one channel; cache lines begin where they do.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))] // LINE bytes
+struct Column<T>([T; TILE]);
 
 /// Logits of rows whose far activations are cut.
 #[derive(Debug, Clone)]
@@ -18,27 +30,42 @@ pub(super) struct CutHead<T> {
     weights: Weights<T>,
     /// For each tile of classes, their weights channel by channel: a cut changes the logits by
     /// multiples of few of them. Filled up with zeros.
-    columns: Vec<[T; TILE]>,
+    columns: Vec<Column<T>>,
     bias: Array1<T>,
     centre: Array1<T>,
     reach: T,
 }
 
-/// An activation that is cut, and by how much.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cut<T> {
-    channel: usize,
-    row: usize,
-    excess: T,
+/// What is cut off rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cuts<T> {
+    /// Channels and by how much they are cut, row by row.
+    cuts: Vec<(u32, T)>,
+    /// Where each row's end.
+    ends: Vec<usize>,
+}
+
+impl<T: Real> Cuts<T> {
+    /// Adds what is cut off channels from `first` on. Not inlined: it would be mixed with the look at
+    /// all of them, which is the faster without.
+    #[inline(never)]
+    fn add(&mut self, first: usize, values: &[T], centres: &[T], reach: T) {
+        for (channel, (&value, &centre)) in (first as u32..).zip(values.iter().zip(centres)) {
+            let excess = excess(value - centre, reach);
+            if excess != T::default() {
+                self.cuts.push((channel, excess));
+            }
+        }
+    }
 }
 
 impl<T: Real> CutHead<T> {
     pub(super) fn new(head: &Head, clip: &CentredClip) -> Self {
         let weight = head.weight.mapv(T::from_double);
         let (classes, width) = weight.dim();
-        let mut columns = vec![[T::default(); TILE]; classes.div_ceil(TILE) * width];
+        let mut columns = vec![Column([T::default(); TILE]); classes.div_ceil(TILE) * width];
         for ((class, channel), &value) in weight.indexed_iter() {
-            columns[class / TILE * width + channel][class % TILE] = value;
+            columns[class / TILE * width + channel].0[class % TILE] = value;
         }
         CutHead {
             columns,
@@ -64,43 +91,36 @@ impl<T: Real> CutHead<T> {
         out += &self.bias;
     }
 
-    /// Collects what is cut off rows, of which the first has this number.
-    pub(super) fn collect(&self, rows: ArrayView2<'_, T>, first: usize, cuts: &mut Vec<Cut<T>>) {
-        let centre = self.centre.as_slice().unwrap_or_default();
-        for (row, values) in (first..).zip(rows.rows()) {
-            let values = contiguous_row(&values);
+    /// Adds what is cut off these rows.
+    pub(super) fn collect(&self, rows: ArrayView2<'_, T>, cuts: &mut Cuts<T>) {
+        let (centres, last_centres) = self.centre_in_glances();
+        let reach = self.reach;
+        for row in rows.rows() {
+            let (glances, last) = contiguous_row(&row).as_chunks::<GLANCE>();
             dispatch(
                 #[inline(always)]
                 || {
-                    let blocks = values.chunks(LANES).zip(centre.chunks(LANES));
-                    for (start, (values, centres)) in (0..).step_by(LANES).zip(blocks) {
+                    for (index, (values, centres)) in glances.iter().zip(centres).enumerate() {
                         // Nearly all channels are within reach: one look at several passes them by.
-                        let beyond =
-                            |value: T, centre: T| (value - centre).magnitude() > self.reach;
-                        let pairs = || values.iter().zip(centres);
-                        if !pairs()
-                            .fold(false, |any, (&value, &centre)| any | beyond(value, centre))
-                        {
-                            continue;
-                        }
-                        for (channel, (&value, &centre)) in (start..).zip(pairs()) {
-                            if beyond(value, centre) {
-                                let excess = excess(value - centre, self.reach);
-                                cuts.push(Cut { channel, row, excess });
-                            }
+                        let beyond = |i: usize| (values[i] - centres[i]).magnitude() > reach;
+                        if (0..GLANCE).fold(0, |any, i| any | u32::from(beyond(i))) != 0 {
+                            cuts.add(index * GLANCE, values, centres, reach);
                         }
                     }
                 },
             );
+            cuts.add(glances.len() * GLANCE, last, last_centres, reach);
+            cuts.ends.push(cuts.cuts.len());
         }
+    }
+
+    fn centre_in_glances(&self) -> (&[[T; GLANCE]], &[T]) {
+        self.centre.as_slice().unwrap_or_default().as_chunks()
     }
 
     /// Logits of rows after the cuts, from those before. Most activations are within reach, so this is
     /// much less work than all logits anew.
-    pub(super) fn correct(&self, cuts: &[Cut<T>], mut logits: ArrayViewMut2<'_, T>) {
-        // Rows that are cut in the same channel share its column, and columns are read in the order in
-        // which they are stored.
-        let cuts = by_channel(cuts, self.centre.len());
+    pub(super) fn correct(&self, cuts: &Cuts<T>, mut logits: ArrayViewMut2<'_, T>) {
         let classes = self.classes();
         let logits = logits.as_slice_mut().unwrap_or_else(|| unreachable!("logits are row-major"));
         dispatch(
@@ -108,12 +128,20 @@ impl<T: Real> CutHead<T> {
             || {
                 let tiles = self.columns.chunks_exact(self.centre.len().max(1));
                 for (columns, start) in tiles.zip((0..).step_by(TILE)) {
-                    for &Cut { channel, row, excess } in &cuts {
-                        let logits = &mut logits[row * classes..][..classes][start..];
-                        let column = &columns[channel];
+                    fetch(columns);
+                    let mut from = 0;
+                    for (row, &end) in logits.chunks_exact_mut(classes).zip(&cuts.ends) {
+                        let logits = &mut row[start..];
+                        let cuts = &cuts.cuts[from..end];
+                        from = end;
                         match logits.first_chunk_mut::<TILE>() {
-                            Some(logits) => subtract(logits, excess, column),
-                            None => subtract(logits, excess, column),
+                            Some(logits) => subtract(logits, cuts, columns),
+                            None => {
+                                let mut padded = [T::default(); TILE];
+                                padded[..logits.len()].copy_from_slice(logits);
+                                subtract(&mut padded, cuts, columns);
+                                logits.copy_from_slice(&padded[..logits.len()]);
+                            }
                         }
                     }
                 }
@@ -122,26 +150,29 @@ impl<T: Real> CutHead<T> {
     }
 }
 
-/// The cuts in the order of their channels, otherwise as they were.
-fn by_channel<T: Real>(cuts: &[Cut<T>], channels: usize) -> Vec<Cut<T>> {
-    let mut next = vec![0; channels + 1];
-    cuts.iter().for_each(|cut| next[cut.channel + 1] += 1);
-    for channel in 1..next.len() {
-        next[channel] += next[channel - 1];
+/// Reads the columns in the order in which they are stored, which the processor foresees. Rows need them
+/// in an order that it cannot foresee, and would wait for memory once for each.
+#[inline(always)]
+fn fetch<T: Real>(columns: &[Column<T>]) {
+    let step = LINE / size_of::<T>();
+    let mut sum = T::default();
+    for Column(column) in columns {
+        sum += (0..TILE).step_by(step).map(|i| column[i]).fold(T::default(), |a, b| a + b);
     }
-    let mut sorted = cuts.to_vec();
-    for &cut in cuts {
-        sorted[next[cut.channel]] = cut;
-        next[cut.channel] += 1;
-    }
-    sorted
+    black_box(sum);
 }
 
 #[inline(always)]
-fn subtract<T: Real>(logits: &mut [T], excess: T, column: &[T; TILE]) {
-    for (logit, &weight) in logits.iter_mut().zip(column) {
-        *logit = (-excess).fused(weight, *logit);
+fn subtract<T: Real>(logits: &mut [T; TILE], cuts: &[(u32, T)], columns: &[Column<T>]) {
+    // Stays in registers until all cuts are done.
+    let mut sums = *logits;
+    for &(channel, excess) in cuts {
+        let Column(column) = &columns[channel as usize];
+        for (sum, &weight) in sums.iter_mut().zip(column) {
+            *sum = (-excess).fused(weight, *sum);
+        }
     }
+    *logits = sums;
 }
 
 /// What the cut takes from an activation so far from its centre.
@@ -196,8 +227,8 @@ mod tests {
     ) {
         let mut rows = rows.mapv(T::from_double);
         let mut corrected = whole.mapv(T::from_double);
-        let mut cuts = Vec::new();
-        cut.collect(rows.view(), 0, &mut cuts);
+        let mut cuts = Cuts::default();
+        cut.collect(rows.view(), &mut cuts);
         cut.correct(&cuts, corrected.view_mut());
         let mut anew = Array2::from_elem(whole.dim(), T::default());
         cut.logits(rows.view_mut(), anew.view_mut());

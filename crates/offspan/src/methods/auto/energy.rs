@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, s};
 
 use super::clip::CentredClip;
-use super::cut_head::CutHead;
+use super::cut_head::{CutHead, Cuts};
 use super::scale::median;
 use super::{in_blocks, recover, sample};
 use crate::io::{Dataset, Head, TensorWriter, read_finite};
@@ -156,13 +156,13 @@ impl EnergyPart {
         let source = self.source(data)?;
         let mut rows = Array2::from_elem((out.len().min(ROWS_AT_ONCE), data.width()), T::default());
         let mut logits = Array2::from_elem((out.len(), cut.classes()), T::default());
-        let mut cuts = Vec::new();
+        let mut cuts = Cuts::default();
         for first in (0..out.len()).step_by(ROWS_AT_ONCE) {
             let count = ROWS_AT_ONCE.min(out.len() - first);
             let mut rows = rows.slice_mut(s![..count, ..]);
             read_finite(&*data.features, start + first, rows.view_mut())?;
             match source {
-                LogitSource::Logits(_) => cut.collect(rows.view(), first, &mut cuts),
+                LogitSource::Logits(_) => cut.collect(rows.view(), &mut cuts),
                 LogitSource::Head { .. } => {
                     cut.logits(rows, logits.slice_mut(s![first..first + count, ..]));
                 }

@@ -1,9 +1,10 @@
 //! The decisions of `auto`: which rows are set aside, how wide the kernel is, how many landmarks.
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, ArrayView1};
 
 use super::energy::EnergyPart;
 use super::joint::Joint;
+use super::products::Products;
 use super::scale::median;
 use super::{Auto, AutoParams, in_blocks, residuals, sample, size};
 use crate::io::{Dataset, Gathered};
@@ -52,28 +53,29 @@ impl Auto {
             Some(gamma) => gamma,
             None => others.width() / typical_distance(&fitting, &kept, params.seed)?,
         };
-        let fit = |training: &Training<'_>, landmarks: usize| -> Result<Fitted<Auto>> {
-            let kpca = kpca::fit(&params.kpca(gamma, landmarks).check()?, training)?;
-            let joint = others.joint(&kpca.model)?;
+        let fit = |training: &Training<'_>, landmarks: usize| -> Result<(Fitted<Auto>, Vec<f64>)> {
+            let fitted = kpca::fit(&params.kpca(gamma, landmarks).check()?, training)?;
+            let Fitted { model, rows, fingerprint } = fitted;
+            let (kpca, products, residuals) =
+                Products::cheapest(model, |kpca| others.residuals(kpca))?;
+            let joint = others.joint(residuals.view());
+            let scores = others.scores(&joint, residuals.view());
             let energy = others.energy.clone();
-            Ok(kpca.map(|kpca| Auto { kpca, energy, joint, gamma, landmarks }))
+            let model = Auto { kpca, products, energy, joint, gamma, landmarks };
+            Ok((Fitted { model, rows, fingerprint }, scores))
         };
         if let Some(landmarks) = params.landmarks {
-            return fit(&fitting, landmarks);
+            return fit(&fitting, landmarks).map(|(fitted, _)| fitted);
         }
         // Trials are short and leave the checkpoint to the fit that follows.
         let few = kept.len() <= ROWS_FOR_SIZE;
         let trial = Training { checkpoint: None, ..fitting };
         let trial =
             if few { trial } else { holding_out(&trial, kept.len() - ROWS_FOR_SIZE, params.seed) };
-        let found = size::enough(trial.rows(), |landmarks| {
-            let fitted = fit(&trial, landmarks)?;
-            let scores = others.scores(&fitted.model)?;
-            Ok((fitted, scores))
-        })?;
+        let found = size::enough(trial.rows(), |landmarks| fit(&trial, landmarks))?;
         match found {
             Some(fitted) if few && training.checkpoint.is_none() => Ok(fitted),
-            Some(fitted) => fit(&fitting, fitted.model.landmarks),
+            Some(fitted) => fit(&fitting, fitted.model.landmarks).map(|(fitted, _)| fitted),
             None => unreachable!("there are rows, so something was tried"),
         }
     }
@@ -106,18 +108,13 @@ impl<'a> Others<'a> {
         in_blocks(self.rows, |data, start, out| residuals(kpca, data, start, out))
     }
 
-    fn joint(&self, kpca: &KpcaModel) -> Result<Joint> {
-        Ok(Joint::of(self.residuals(kpca)?.view(), self.energies.as_ref().map(|e| e.view())))
+    fn joint(&self, residuals: ArrayView1<'_, f64>) -> Joint {
+        Joint::of(residuals, self.energies.as_ref().map(|energies| energies.view()))
     }
 
-    fn scores(&self, model: &Auto) -> Result<Vec<f64>> {
-        let residuals = self.residuals(&model.kpca)?;
+    fn scores(&self, joint: &Joint, residuals: ArrayView1<'_, f64>) -> Vec<f64> {
         let energy = |row: usize| self.energies.as_ref().map(|energies| energies[row]);
-        Ok(residuals
-            .iter()
-            .enumerate()
-            .map(|(row, &e)| model.joint.score(e, energy(row)))
-            .collect())
+        residuals.iter().enumerate().map(|(row, &e)| joint.score(e, energy(row))).collect()
     }
 }
 

@@ -15,6 +15,7 @@ mod cut_head;
 mod energy;
 mod fit;
 mod joint;
+mod products;
 mod recover;
 mod scale;
 mod size;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use self::energy::EnergyPart;
 use self::joint::Joint;
+use self::products::Products;
 use super::model::{Found, ModelSummary, Scorer, Stored};
 use crate::error::in_order;
 use crate::io::{Dataset, TensorWriter};
@@ -100,6 +102,7 @@ impl AutoParams {
 #[derive(Debug, Clone)]
 pub(crate) struct Auto {
     kpca: KpcaModel,
+    products: Products,
     energy: Option<EnergyPart>,
     joint: Joint,
     gamma: f64,
@@ -120,9 +123,10 @@ impl Auto {
         let kpca = params.kpca(gamma, landmarks).check()?.params().clone();
         let prefix = format!("{}{KPCA}", stored.prefix);
         let kpca = KpcaModel::read(stored.file, &prefix, kpca, summary.clone(), stored.width)?;
+        let (kpca, products) = Products::read(stored)?.apply(kpca)?;
         let energy = EnergyPart::read_from(stored, params.precision)?;
         let joint = Joint::read(stored, energy.is_some())?;
-        Ok(Auto { kpca, energy, joint, gamma, landmarks })
+        Ok(Auto { kpca, products, energy, joint, gamma, landmarks })
     }
 }
 
@@ -152,6 +156,7 @@ impl Scorer for Auto {
         let mut found = Found::new();
         found.insert("gamma".to_owned(), self.gamma);
         found.insert("landmarks".to_owned(), self.landmarks as f64);
+        self.products.tell(&mut found);
         self.joint.tell(&mut found);
         if let Some(energy) = &self.energy {
             energy.tell(&mut found);
