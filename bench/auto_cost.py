@@ -80,7 +80,9 @@ def evaluate(pack: Path, folder: Path, words: list[str]) -> dict[str, Any]:
 
 
 def run(*words: str) -> None:
-    subprocess.run([str(OFFSPAN), *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run([str(OFFSPAN), *words], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
 
 
 if __name__ == "__main__":

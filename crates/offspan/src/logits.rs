@@ -12,8 +12,7 @@ use crate::{Error, Real, Result, vector};
 /// T·log Σ exp(l/T), with the maximum taken out first.
 #[must_use]
 pub fn energy<T: Real>(logits: &[T], temperature: f64) -> f64 {
-    let Some(&first) = logits.first() else { return f64::NEG_INFINITY };
-    let largest = logits.iter().fold(first, |most, &l| if l > most { l } else { most });
+    let Some(largest) = vector::largest(logits) else { return f64::NEG_INFINITY };
     let factor = T::from_double(1.0 / temperature);
     let sum = vector::sum_of_exponentials(logits, largest, factor);
     largest.to_double() + temperature * sum.ln()

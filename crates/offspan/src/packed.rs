@@ -278,7 +278,9 @@ fn interleave<N: Number>(terms: &[N], count: usize, index: usize, out: &mut [N])
 
 #[inline(always)]
 fn add(sums: &[f32; PANEL], result: &mut [f32]) {
-    for (result, sum) in result.iter_mut().zip(sums) {
-        *result += sum;
+    // A panel of known width stays in registers.
+    match result.first_chunk_mut::<PANEL>() {
+        Some(result) => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
+        None => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
     }
 }

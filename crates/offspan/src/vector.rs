@@ -143,6 +143,25 @@ pub(crate) fn subtract_scaled<T: Real>(x: &mut [T], factor: T, y: &[T]) {
     );
 }
 
+/// The largest of numbers; none of none.
+pub(crate) fn largest<T: Real>(x: &[T]) -> Option<T> {
+    let larger = |a: T, b: T| if b > a { b } else { a };
+    let &first = x.first()?;
+    dispatch(
+        #[inline(always)]
+        || {
+            let (blocks, rest) = x.as_chunks::<LANES>();
+            let mut lanes = [first; LANES];
+            for block in blocks {
+                for lane in 0..LANES {
+                    lanes[lane] = larger(lanes[lane], block[lane]);
+                }
+            }
+            Some(lanes.iter().chain(rest).fold(first, |most, &x| larger(most, x)))
+        },
+    )
+}
+
 /// Σ exp((x − largest)·factor), summed in double precision; no x is larger, and the factor positive.
 pub(crate) fn sum_of_exponentials<T: Real>(x: &[T], largest: T, factor: T) -> f64 {
     dispatch(
@@ -186,6 +205,18 @@ mod tests {
             let b: Vec<f64> = (0..n).map(|i| 2.0 - f64::from(i)).collect();
             assert_eq!(sum_of_squares(&a), a.iter().map(|x| x * x).sum::<f64>());
             assert_eq!(dot(&a, &b), a.iter().zip(&b).map(|(x, y)| x * y).sum::<f64>());
+        }
+    }
+
+    #[test]
+    fn the_largest_is_found_wherever_it_stands() {
+        assert_eq!(largest::<f32>(&[]), None);
+        for n in 1..50 {
+            for at in 0..n {
+                let numbers: Vec<f64> =
+                    (0..n).map(|i| if i == at { -1.0 } else { -2.0 - f64::from(i) }).collect();
+                assert_eq!(largest(&numbers), Some(-1.0), "{at} of {n}");
+            }
         }
     }
 
