@@ -156,23 +156,27 @@ def test_scores_are_those_of_the_reference(given, explained_variance, is_bounded
     expected = reference.score(new, known(new, last_layer))
     kept = int((~set_aside(600, SEED)).sum())
     assert kept <= 500, "all kept rows set the kernel's width"
-    # Measured: 5e-8 with a head, whose cut is in single precision, 1e-12 without; 2e-5 in single precision.
+    # Measured: 5e-8 with a head, whose cut is in single precision, 1e-12 without; 2e-5 in single precision. Products
+    # in 16 bits may change a residual by a thousandth of itself, and changed a score by at most 4e-3 of itself.
     for precision, tolerance in (("f64", 1e-6), ("f32", 1e-4)):
         options = {"landmarks": kept, "explained_variance": explained_variance, "precision": precision}
         auto = offspan.make(head=head, seed=SEED, **options)
         auto.fit(train, known(train, last_layer), hold_out=0)
         found = auto.detector.info["results"]["found"]
+        fixed = "bits of products" in found
+        assert not fixed or precision == "f32"
+        of_e, of_scores = (1e-3, 1e-2) if fixed else (tolerance, tolerance)
         assert auto.detector.info["results"]["kpca"]["components"] == reference.q
         assert found["gamma"] == pytest.approx(reference.gamma, rel=1e-9)
-        assert found["residual median"] == pytest.approx(reference.median_e, rel=tolerance)
-        assert found["residual spread"] == pytest.approx(reference.spread_e, rel=tolerance)
+        assert found["residual median"] == pytest.approx(reference.median_e, rel=of_e)
+        assert found["residual spread"] == pytest.approx(reference.spread_e, rel=of_e)
         assert ("clip reach" in found) == (head is not None)
         if head is not None:
             assert found["clip reach"] == pytest.approx(reference.reach, rel=1e-9)
         if reference.with_energy:
             assert found["temperature"] == pytest.approx(reference.temperature, rel=1e-6)
-            assert found["weight of the residual"] == pytest.approx(reference.weight, rel=10 * tolerance)
-        np.testing.assert_allclose(auto.score(new, known(new, last_layer)), expected, rtol=tolerance)
+            assert found["weight of the residual"] == pytest.approx(reference.weight, rel=10 * of_e)
+        np.testing.assert_allclose(auto.score(new, known(new, last_layer)), expected, rtol=of_scores)
 
 
 def test_the_last_layer_is_found_again_from_logits(last_layer):

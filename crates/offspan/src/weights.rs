@@ -54,9 +54,11 @@ impl<T: Real> Weights<T> {
         match &self.arithmetic {
             Arithmetic::Double => T::matmul(out, x.view(), self.matrix.t()),
             Arithmetic::Single(packed) => {
-                packed.product(as_single(x.as_slice()), singles(&mut out))
+                packed.product(as_single(x.as_slice()), singles(&mut out));
             }
-            Arithmetic::Fixed(scaled) => scaled.product(as_single(x.as_slice()), singles(&mut out)),
+            Arithmetic::Fixed(scaled) => {
+                scaled.product(as_single(x.as_slice()), singles(&mut out));
+            }
         }
     }
 }

@@ -128,7 +128,10 @@ impl<T: Real> CutHead<T> {
             || {
                 let tiles = self.columns.chunks_exact(self.centre.len().max(1));
                 for (columns, start) in tiles.zip((0..).step_by(TILE)) {
-                    fetch(columns);
+                    // Few rows need few of the columns.
+                    if cuts.cuts.len() >= columns.len() / 2 {
+                        fetch(columns);
+                    }
                     let mut from = 0;
                     for (row, &end) in logits.chunks_exact_mut(classes).zip(&cuts.ends) {
                         let logits = &mut row[start..];
