@@ -156,7 +156,9 @@ impl<T: Real> Anchors<T> {
 
     /// The same with products in 16-bit fixed point; none in double precision.
     pub(crate) fn in_fixed_point(&self) -> Option<Self> {
-        Some(Anchors { rows: self.rows.in_fixed_point()?, ..self.clone() })
+        let rows = self.rows.in_fixed_point()?;
+        let (origin, squared_norms) = (self.origin.clone(), self.squared_norms.clone());
+        Some(Anchors { rows, origin, squared_norms })
     }
 
     /// Rows relative to the origin, and the origin.

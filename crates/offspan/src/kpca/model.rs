@@ -110,7 +110,13 @@ impl KpcaModel {
             AnyPlan::F32(plan) => AnyPlan::F32(plan.in_fixed_point()?),
             AnyPlan::F64(_) => return None,
         };
-        Some(KpcaModel { plan, ..self.clone() })
+        Some(KpcaModel {
+            params: self.params.clone(),
+            summary: self.summary.clone(),
+            eigenvalues: self.eigenvalues.clone(),
+            plan,
+            head: self.head.clone(),
+        })
     }
 
     /// Squared distances between rows in the feature space of the kernel. A row without direction has

@@ -126,8 +126,14 @@ impl<T: Real> Plan<T> {
     /// precision.
     pub(super) fn in_fixed_point(&self) -> Option<Self> {
         let RawMap::Kernel(vector) = &self.raw else { return None };
-        let raw = RawMap::Kernel(vector.in_fixed_point()?);
-        Some(Plan { raw, projection: self.projection.in_fixed_point()?, ..self.clone() })
+        Some(Plan {
+            preprocess: self.preprocess,
+            raw: RawMap::Kernel(vector.in_fixed_point()?),
+            centre: self.centre.clone(),
+            projection: self.projection.in_fixed_point()?,
+            bias: self.bias.clone(),
+            form: self.form.clone(),
+        })
     }
 
     /// Residuals e of unprocessed rows, on the calling thread. The first rows of the workspace hold
