@@ -1,24 +1,37 @@
-# `make test` installs what the tests need and runs them all; `make check` is what CI runs.
+# `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
+# CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test test-rust test-python test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+
+# All but the benchmarks, which bring Criterion along: the same packages everywhere, so that features agree.
+PACKAGES = --workspace --exclude offspan-bench --locked
 
 test: test-rust test-python test-browser
 
+# A minute: the library's own tests and the command line's manners.
+quick:
+	cargo test --locked -p offspan --lib
+
 test-rust:
-	cargo test --workspace --locked
+	python3 tools/rust_tests.py
+
+# Simulations and kills that take minutes.
+test-slow:
+	python3 tools/rust_tests.py --slow
 
 # The wheel in target/wheels, for every Python from 3.9 on.
 wheel:
 	python3 python/tools/build_wheel.py
 
 # In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had.
-test-python: wheel
-	cargo build --release --locked
+test-python:
+	cargo build $(PACKAGES)
+	python3 python/tools/build_wheel.py --for-tests
 	python3 python/tools/run_tests.py
 
 # The pages of reports and studies in a real browser: Chromium, which is installed where it can be.
 test-browser:
-	cargo build --release --locked
+	cargo build $(PACKAGES)
 	python3 -m unittest discover -s tests/browser
 
 fmt:
@@ -35,7 +48,7 @@ doc:
 deny:
 	cargo deny check
 
-check: test fmt lint doc
+check: test test-slow fmt lint doc
 
 demo:
 	cargo run --release --locked -- demo

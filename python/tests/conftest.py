@@ -26,7 +26,7 @@ def packs() -> list[Path]:
 def command_line() -> str:
     """The command line tool: OFFSPAN_CLI, a build of this project, or the path."""
     given = os.environ.get("OFFSPAN_CLI")
-    built = [ROOT / "target" / profile / "offspan" for profile in ("release", "debug")]
+    built = [ROOT / "target" / profile / "offspan" for profile in ("debug", "release")]
     for candidate in [given, *map(str, built), shutil.which("offspan")]:
         if candidate and Path(candidate).exists():
             return str(candidate)

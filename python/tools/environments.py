@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "target" / "wheels"
+#: Wheels in the profile of the tests, which are slower and check more.
+TEST_WHEELS = ROOT / "target" / "test-wheels"
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:
@@ -28,9 +30,9 @@ def environment(folder: Path, *packages: str, python: str = sys.executable) -> P
     return interpreter
 
 
-def wheel() -> Path:
+def wheel(folder: Path = WHEELS) -> Path:
     """Give the newest wheel that was built."""
-    found = sorted(WHEELS.glob("offspan-*.whl"), key=lambda path: path.stat().st_mtime)
+    found = sorted(folder.glob("offspan-*.whl"), key=lambda path: path.stat().st_mtime)
     if not found:
-        sys.exit("there is no wheel; build one with `make wheel`")
+        sys.exit(f"there is no wheel in {folder}; `make wheel` builds one, `make test-python` the one of the tests")
     return found[-1]

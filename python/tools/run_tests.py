@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from environments import ROOT, environment, run, wheel
+from environments import ROOT, TEST_WHEELS, environment, run, wheel
 
 FOLDER = ROOT / "target" / "python"
 TESTS = ROOT / "python" / "tests"
@@ -34,7 +34,7 @@ def core(words: list[str]) -> None:
     """Tests and examples in the documentation, with NumPy and scikit-learn."""
     folder = FOLDER / "test"
     shutil.rmtree(folder, ignore_errors=True)
-    python = environment(folder, "numpy", "scikit-learn", "pytest", str(wheel()))
+    python = environment(folder, "numpy", "scikit-learn", "pytest", str(wheel(TEST_WHEELS)))
     run(python, "-m", "pytest", TESTS, "--ignore", TESTS / "with_torch", "-p", "no:cacheprovider", *words)
     installed = next(folder.glob(f"lib/python*/site-packages/{PACKAGE}"))
     doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in ("pytorch_ood", "openood")]
@@ -55,7 +55,7 @@ def torch(words: list[str]) -> None:
     ordinary = ("pytest", "numpy<2", "scikit-learn", "matplotlib", "safetensors", "huggingface-hub", "pyyaml")
     python = environment(folder, *ordinary)
     peers = ("pytorch-ood>=0.4", "timm==0.9.16")
-    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers, wheel())
+    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers, wheel(TEST_WHEELS))
     run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +27,10 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 UNLIMITED = {"downloadThroughput": -1, "uploadThroughput": -1}
-#: Seconds that an answer may take.
-PATIENCE = 30
 
 
 class ChromeError(Exception):
-    """The browser is missing, fell silent, or refused a command."""
+    """The browser is missing, has ended, or refused a command."""
 
 
 def find_chrome() -> str:
@@ -98,10 +94,9 @@ class Chrome:
     def __exit__(self, *_: object) -> None:
         try:
             self.call("Browser.close")
-            self._process.wait(PATIENCE)
-        except (ChromeError, subprocess.TimeoutExpired):
+        except ChromeError:
             self._process.kill()
-            self._process.wait()
+        self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._log):
             pipe.close()
         # Helpers of the browser may still be writing; what they leave is no reason to fail.
@@ -114,22 +109,18 @@ class Chrome:
         if session is not None:
             message["sessionId"] = session
         self._write(json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + PATIENCE
         while True:
-            answer = self.receive(method, deadline)
+            answer = self.receive(method)
             if answer.get("id") != self._last_id:
                 continue
             if "error" in answer:
                 raise ChromeError(f"{method}: {answer['error']['message']}")
             return answer["result"]
 
-    def receive(self, waiting_for: str, deadline: float) -> dict[str, Any]:
+    def receive(self, waiting_for: str) -> dict[str, Any]:
         """The next message; events are also kept."""
         pipe = self._process.stdout
         while b"\0" not in self._pending:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise ChromeError(f"{waiting_for}: no answer for {PATIENCE} s{self._last_words()}")
             if not (chunk := os.read(pipe.fileno(), 1 << 20)):
                 raise ChromeError(f"{waiting_for}: the browser ended{self._last_words()}")
             self._pending += chunk
@@ -186,9 +177,8 @@ class Tab:
         """Opens a file and waits until everything in it is there."""
         if error := self.call("Page.navigate", url=page.resolve().as_uri()).get("errorText"):
             raise ChromeError(f"{page}: {error}")
-        deadline = time.monotonic() + PATIENCE
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self._chrome.receive(f"loading {page}", deadline)
+            self._chrome.receive(f"loading {page}")
         # Two frames: one to lay out, one to paint. What a script does at once has happened by then.
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
 

@@ -109,10 +109,10 @@ def offspan(*words: str | Path) -> str:
 
 
 def program() -> str:
-    built = [ROOT / "target" / kind / "offspan" for kind in ("release", "debug")]
+    built = [ROOT / "target" / kind / "offspan" for kind in ("debug", "release")]
     found = Given.offspan or next((path for path in built if path.exists()), None)
     if found is None:
-        raise FileNotFoundError("no offspan: run `cargo build --release`, or name the program in $OFFSPAN")
+        raise FileNotFoundError("no offspan: run `cargo build`, or name the program in $OFFSPAN")
     return str(found)
 
 

@@ -21,7 +21,8 @@ mod pipes;
 mod promises;
 #[path = "cli/reports.rs"]
 mod reports;
-#[cfg(unix)]
+// They look into /proc for the moment to signal.
+#[cfg(target_os = "linux")]
 #[path = "cli/signals.rs"]
 mod signals;
 #[path = "cli/studies.rs"]

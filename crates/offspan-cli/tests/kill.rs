@@ -5,7 +5,8 @@
 
 mod util;
 
-use std::time::{Duration, Instant};
+use std::os::unix::fs::MetadataExt;
+use std::process::Child;
 
 use util::*;
 
@@ -46,9 +47,34 @@ fn place_with_rows() -> Place {
     place
 }
 
+/// The files of a folder with their inodes and sizes: changes whenever something is written or renamed.
+type Snapshot = Vec<(String, Option<(u64, u64)>)>;
+
+fn snapshot(place: &Place) -> Snapshot {
+    // A file may be renamed between listing and looking.
+    let look = |name: String| {
+        let metadata = std::fs::metadata(place.path(&name)).ok();
+        (name, metadata.map(|metadata| (metadata.ino(), metadata.size())))
+    };
+    place.files().into_iter().map(look).collect()
+}
+
+/// Counts the changes of a folder until so many were seen or the command ends.
+fn wait_for_changes(place: &Place, child: &mut Child, most: usize) -> usize {
+    let (mut seen, mut last) = (0, snapshot(place));
+    wait_until(child, || {
+        let now = snapshot(place);
+        seen += usize::from(now != last);
+        last = now;
+        seen >= most
+    });
+    seen
+}
+
 /// When to kill a fit.
 enum Moment {
-    After(Duration),
+    /// When the folder has changed so many times.
+    AfterChanges(usize),
     /// When there is a checkpoint and a file that is not whole yet.
     WhileWriting,
 }
@@ -68,18 +94,20 @@ struct Victim<'a> {
     place: &'a Place,
     line: String,
     whole: Vec<u8>,
-    duration: Duration,
+    /// Changes of the folder that an uninterrupted fit was seen to make.
+    changes: usize,
 }
 
 impl<'a> Victim<'a> {
-    /// Fits once without any checkpoint and once, to take the time, with them.
+    /// Fits once without any checkpoint and once, to count what is written, with them.
     fn new(place: &'a Place, flags: &str) -> Self {
         place.run(&format!("fit rows.npy {flags} -o whole")).fine();
         let line = format!("fit rows.npy {flags} --checkpoint c --checkpoint-every 0 -o net");
-        let started = Instant::now();
-        place.run(&line).fine();
-        let victim =
-            Victim { place, line, whole: place.read("whole"), duration: started.elapsed() };
+        let mut child = place.start(&line);
+        let changes = wait_for_changes(place, &mut child, usize::MAX);
+        finish(&line, child).fine();
+        assert!(changes >= CHUNKS, "{changes} changes: {line}");
+        let victim = Victim { place, line, whole: place.read("whole"), changes };
         victim.check_finished();
         victim
     }
@@ -104,7 +132,9 @@ impl<'a> Victim<'a> {
         }
         let mut child = self.place.start(&self.line);
         match moment {
-            Moment::After(delay) => std::thread::sleep(*delay),
+            Moment::AfterChanges(count) => {
+                wait_for_changes(self.place, &mut child, *count);
+            }
             Moment::WhileWriting => {
                 wait_until(&mut child, || {
                     !self.place.partials().is_empty() && !self.checkpoints().is_empty()
@@ -139,8 +169,8 @@ fn a_fit_killed_at_any_moment_never_leaves_half_a_file_and_ends_with_the_same_de
         let victim = Victim::new(&place, flags);
         let mut counts = Counts::default();
         while counts.kills < RANDOM_KILLS {
-            let delay = victim.duration.mul_f64(noise.next());
-            victim.kill(&Moment::After(delay), &mut counts);
+            let count = (victim.changes as f64 * noise.next()) as usize;
+            victim.kill(&Moment::AfterChanges(count), &mut counts);
             assert!(counts.finished < 50, "the fit is too short to be killed: {flags}");
         }
         while counts.kills < RANDOM_KILLS + KILLS_WHILE_WRITING {
@@ -151,12 +181,8 @@ fn a_fit_killed_at_any_moment_never_leaves_half_a_file_and_ends_with_the_same_de
         victim.check_finished();
         assert!(counts.in_mid_pass >= 2, "{} of {}: {flags}", counts.in_mid_pass, counts.kills);
         println!(
-            "{flags}: {:.2} s, {} kills, {} in mid-pass, {} finished before, {} partial files left",
-            victim.duration.as_secs_f64(),
-            counts.kills,
-            counts.in_mid_pass,
-            counts.finished,
-            counts.left_behind,
+            "{flags}: {} changes, {} kills, {} in mid-pass, {} finished before, {} partial files left",
+            victim.changes, counts.kills, counts.in_mid_pass, counts.finished, counts.left_behind,
         );
         all.kills += counts.kills;
         all.in_mid_pass += counts.in_mid_pass;

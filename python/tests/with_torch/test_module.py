@@ -131,7 +131,32 @@ def test_the_module_moves_like_any_other(network, train):
     double = guarded.double()(images(6).double())
     assert double[0].dtype == torch.float64
     torch.testing.assert_close(double[1], expected[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("bfloat16_convolutions")
+def test_the_module_works_in_bfloat16(network, train):
+    guarded = OODModule(network, fitted(train, "energy"))
+    expected = guarded(images(6))
     narrow = guarded.bfloat16()(images(6).bfloat16())
+    assert (narrow[0].dtype, narrow[1].dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(narrow[1], expected[1], rtol=5e-2, atol=5e-2)
+
+
+class Narrowing(torch.nn.Module):
+    """Computes in float32 and hands its features and logits on as bfloat16."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(x).bfloat16()
+
+
+def test_bfloat16_outputs_are_scored_without_bfloat16_arithmetic(network, train):
+    """Our part of the above, on every processor: conversion of what the network gives."""
+    expected = OODModule(network, fitted(train, "energy"))(images(6))
+    narrow = OODModule(Narrowing(network), fitted(train, "energy"))(images(6))
     assert (narrow[0].dtype, narrow[1].dtype) == (torch.bfloat16, torch.float32)
     torch.testing.assert_close(narrow[1], expected[1], rtol=5e-2, atol=5e-2)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -150,15 +149,11 @@ def test_the_frameworks_auroc_on_real_features_is_ours(pack, sets, name, options
 
 
 @pytest.mark.skipif(not PACKS.is_dir(), reason="the packs of real features are not beside the project")
-def test_the_frameworks_auroc_on_real_features_is_what_offspan_eval_prints(tmp_path):
-    built = PROJECT / "target" / "release" / "offspan"
-    program = built if built.is_file() else shutil.which("offspan")
-    if program is None:
-        pytest.skip("the offspan program is not built")
+def test_the_frameworks_auroc_on_real_features_is_what_offspan_eval_prints(tmp_path, command_line):
     folder = PACKS / "clinc150-minilm"
     options = {"landmarks": 256, "sampling": "uniform", "residual": "complete"}
     flags = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-    command = [program, "eval", folder, "--method", "kpca-nys", *flags, "--json", tmp_path / "eval.json"]
+    command = [command_line, "eval", folder, "--method", "kpca-nys", *flags, "--json", tmp_path / "eval.json"]
     subprocess.run(command, check=True, capture_output=True)
     printed = json.loads((tmp_path / "eval.json").read_text())["results"][0]["sets"]["oos_test"]["auroc"]
 

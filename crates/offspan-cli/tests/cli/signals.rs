@@ -2,9 +2,8 @@
 
 use std::fs::File;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::util::{Place, finish, signal, wait_until};
+use crate::util::{Place, finish, signal, start_and_wait_for_handlers, wait_until};
 
 /// Rows for fits that take seconds.
 fn long_rows(place: &Place) {
@@ -16,8 +15,7 @@ fn an_interrupted_fit_exits_130_and_leaves_nothing() {
     let place = Place::new();
     long_rows(&place);
     let line = "fit rows.npy --method kpca-rff --features 2048 -o net";
-    let child = place.start(line);
-    std::thread::sleep(Duration::from_millis(500));
+    let child = start_and_wait_for_handlers(place.command(line));
     signal(&child, "INT");
     let ran = finish(line, child);
     assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
@@ -72,8 +70,7 @@ fn an_interrupted_score_exits_130_and_leaves_nothing() {
     place.run("synth --rows 60000 --width 64 -o rows.npy").fine();
     place.run("fit rows.npy --method knn -o net").fine();
     let line = "score net rows.npy -o scores.npy";
-    let child = place.start(line);
-    std::thread::sleep(Duration::from_millis(500));
+    let child = start_and_wait_for_handlers(place.command(line));
     signal(&child, "INT");
     let ran = finish(line, child);
     assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
@@ -84,8 +81,7 @@ fn an_interrupted_score_exits_130_and_leaves_nothing() {
 fn an_interrupted_synth_exits_130_and_leaves_nothing() {
     let place = Place::new();
     let line = "synth --rows 1000000000 --width 64 -o huge.npy";
-    let child = place.start(line);
-    std::thread::sleep(Duration::from_millis(300));
+    let child = start_and_wait_for_handlers(place.command(line));
     signal(&child, "INT");
     let ran = finish(line, child);
     assert!(place.files().is_empty(), "{:?}", place.files());
@@ -96,10 +92,9 @@ fn an_interrupted_synth_exits_130_and_leaves_nothing() {
 fn an_interrupt_ends_an_inspect_of_a_huge_file() {
     let place = Place::new();
     // A sparse file: zeros without blocks on the disk.
-    File::create(place.path("huge.bin")).unwrap().set_len(1 << 30).unwrap();
+    File::create(place.path("huge.bin")).unwrap().set_len(1 << 40).unwrap();
     let line = "inspect huge.bin --raw f32:1024";
-    let child = place.start(line);
-    std::thread::sleep(Duration::from_millis(300));
+    let child = start_and_wait_for_handlers(place.command(line));
     signal(&child, "INT");
     let ran = finish(line, child);
     assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
@@ -112,9 +107,8 @@ fn a_fit_under_nohup_outlives_the_terminal() {
     let mut command = Command::new("nohup");
     command.arg(env!("CARGO_BIN_EXE_offspan")).current_dir(place.path("."));
     command.args("fit rows.npy --method kpca-rff --features 1024 -o net".split(' '));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    command.stdin(Stdio::null());
+    let child = start_and_wait_for_handlers(command);
     signal(&child, "HUP");
     let ran = finish("nohup fit", child);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ndarray::Array2;
 use offspan::io::{FeatureSource, open_matrix};
@@ -174,17 +174,8 @@ impl Ran {
     }
 }
 
-/// Waits for the end of a command, but not for ever.
-#[track_caller]
-pub(crate) fn finish(line: &str, mut child: Child) -> Ran {
-    let patience = Instant::now() + Duration::from_secs(120);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > patience {
-            child.kill().unwrap();
-            panic!("offspan {line}: does not end");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Waits for the end of a command, however long it takes.
+pub(crate) fn finish(line: &str, child: Child) -> Ran {
     Ran::new(line, child.wait_with_output().unwrap())
 }
 
@@ -193,6 +184,23 @@ pub(crate) fn finish(line: &str, mut child: Child) -> Ran {
 pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
     assert!(sent.unwrap().success(), "kill -{name}");
+}
+
+/// Starts a command and waits until Ctrl-C and termination are in its own hands.
+#[cfg(target_os = "linux")]
+pub(crate) fn start_and_wait_for_handlers(mut command: Command) -> Child {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let caught = |signal: u32| {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal - 1)) != 0
+    };
+    assert!(
+        wait_until(&mut child, || caught(2) && caught(15)),
+        "it ended before it could be asked to"
+    );
+    child
 }
 
 /// Waits until something is true of a running command; false if the command ends first.
