@@ -10,7 +10,8 @@ use offspan::io::{
     open_matrix,
 };
 use offspan::{
-    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Promise,
+    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
+    Promise,
 };
 use serde_json::json;
 
@@ -46,8 +47,11 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     };
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
     detector.save(&args.output)?;
-    if let Some(checkpoint) = &checkpoint {
-        detector.remove_checkpoints(checkpoint)?;
+    if let Some(checkpoint) = &checkpoint
+        && let Err(error) = detector.remove_checkpoints(checkpoint)
+    {
+        progress
+            .note(&format!("{error}; the detector is written, and the checkpoint is not needed"));
     }
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
