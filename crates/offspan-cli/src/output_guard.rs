@@ -79,7 +79,7 @@ impl Guard {
 
     fn replaces(&self, path: &Path, written: Content) -> Result<(), Failure> {
         match check_replaces(path, written) {
-            Err(offspan::Error::OtherKind { .. }) if self.force => Ok(()),
+            Err(offspan::Error::OtherKind { .. }) if self.force && can_be_forced(written) => Ok(()),
             Err(error @ offspan::Error::OtherKind { .. }) if can_be_forced(written) => {
                 Err(Failure::Usage(format!("{error} (--force replaces it)")))
             }
