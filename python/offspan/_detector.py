@@ -45,9 +45,12 @@ class Detector:
         """Make the detector again of which :meth:`to_bytes` gave the bytes."""
         return cls(_internal.Detector.from_bytes(bytes(data)))
 
-    def save(self, path: PathLike) -> None:
-        """Save the detector. The file appears whole or not at all."""
-        self._native.save(os.fspath(path))
+    def save(self, path: PathLike, *, force: bool = False) -> None:
+        """Save the detector. The file appears whole or not at all.
+
+        A file of another kind, such as features, is replaced only with ``force=True``.
+        """
+        self._native.save(os.fspath(path), force)
 
     def to_bytes(self) -> bytes:
         """Give the bytes of the detector file."""

@@ -208,9 +208,9 @@ class Method:
         """Scores of the rows that the threshold was set with, ascending."""
         return self.detector.calibration_scores
 
-    def save(self, path: PathLike) -> None:
-        """Save the fitted detector."""
-        self.detector.save(path)
+    def save(self, path: PathLike, *, force: bool = False) -> None:
+        """Save the fitted detector; a file of another kind is replaced only with ``force=True``."""
+        self.detector.save(path, force=force)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

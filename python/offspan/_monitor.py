@@ -130,9 +130,12 @@ class Monitor:
         monitor._native, monitor._detector = native, detector
         return monitor
 
-    def save(self, path: PathLike) -> None:
-        """Save the monitor. The file appears whole or not at all."""
-        self._native.save(os.fspath(path))
+    def save(self, path: PathLike, *, force: bool = False) -> None:
+        """Save the monitor. The file appears whole or not at all.
+
+        A file of another kind, such as features, is replaced only with ``force=True``.
+        """
+        self._native.save(os.fspath(path), force)
 
     def update(
         self,

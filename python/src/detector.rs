@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use offspan::io::{Content, check_replaces};
 use offspan::{Calibration, Promise, Silent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -51,9 +52,16 @@ impl Detector {
         quick(py, || offspan::Detector::from_bytes(bytes)).map(Self::new)
     }
 
-    /// Saves the detector; the file appears whole or not at all.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        quick(py, || self.inner.save(&path))
+    /// Saves the detector; the file appears whole or not at all. Without `force`, it replaces no file of
+    /// another kind.
+    #[pyo3(signature = (path, force=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
+        quick(py, || {
+            if !force {
+                check_replaces(&path, Content::Detector)?;
+            }
+            self.inner.save(&path)
+        })
     }
 
     /// The detector file's bytes.

@@ -25,6 +25,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         | Error::ElementType { .. }
         | Error::MissingTensor { .. }
         | Error::Version { .. }
+        | Error::Damaged { .. }
         | Error::Checkpoint { .. } => ours(py, "FormatError", text),
         Error::Decomposition { .. } => ours(py, "OffspanError", text),
         _ => ours(py, "InputError", text),

@@ -133,8 +133,11 @@ impl Method {
                 observer,
             };
             let detector = offspan::Detector::fit(&self.spec, &data, head.as_ref(), &options)?;
-            if let Some(checkpoint) = &checkpoint {
-                detector.remove_checkpoints(checkpoint)?;
+            if let Some(checkpoint) = &checkpoint
+                && let Err(error) = detector.remove_checkpoints(checkpoint)
+            {
+                observer
+                    .note(&format!("{error}; the fit is done, and the checkpoint is not needed"));
             }
             Ok(detector)
         })?;

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use offspan::MonitorState;
+use offspan::io::{Content, check_replaces};
 use pyo3::prelude::*;
 
 use crate::detector::Detector;
@@ -43,9 +44,16 @@ impl Monitor {
         quick(py, || offspan::Monitor::load(&path)).map(Self::new)
     }
 
-    /// Saves the monitor; the file appears whole or not at all.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        quick(py, || self.lock().save(&path))
+    /// Saves the monitor; the file appears whole or not at all. Without `force`, it replaces no file of
+    /// another kind.
+    #[pyo3(signature = (path, force=false))]
+    fn save(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
+        quick(py, || {
+            if !force {
+                check_replaces(&path, Content::Monitor)?;
+            }
+            self.lock().save(&path)
+        })
     }
 
     /// The monitor in two parts: a header as JSON, and all its scores.

@@ -274,3 +274,42 @@ def test_importing_is_light():
     code = "import sys, offspan; print(sorted({'torch', 'sklearn', 'scipy', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_saving_replaces_no_file_of_another_kind(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(300, 6)) + 2
+    method = offspan.make("pca").fit(rows)
+    for path in (tmp_path / "train.npy", tmp_path / "notes.txt"):
+        np.save(path, rows) if path.suffix == ".npy" else path.write_text("precious")
+        before = path.read_bytes()
+        for save in (method.save, method.detector.save, offspan.Monitor(method).save):
+            with pytest.raises(offspan.errors.InputError, match="would take its place"):
+                save(path)
+        assert path.read_bytes() == before
+    method.save(tmp_path / "train.npy", force=True)
+    method.save(tmp_path / "train.npy")
+    assert offspan.Detector.load(tmp_path / "train.npy") == method.detector
+
+
+def test_altered_bytes_of_a_file_are_noticed(tmp_path):
+    path = tmp_path / "x.offspan"
+    offspan.make("pca").fit(np.random.default_rng(0).normal(size=(300, 6)) + 2).save(path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(offspan.errors.FormatError, match="damaged"):
+        offspan.Detector.load(path)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_a_warning(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40_000, 4)) + 2
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+
+    def take_away(stage, done, total):
+        if stage.startswith("moments") and folder.exists():
+            folder.rename(elsewhere)
+
+    with pytest.warns(UserWarning, match="the checkpoint could not be saved"):
+        fitted = offspan.make("pca").fit(rows, checkpoint=folder / "c", checkpoint_every=0, progress=take_away)
+    assert fitted.detector == offspan.make("pca").fit(rows).detector

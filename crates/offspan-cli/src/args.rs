@@ -8,6 +8,9 @@ use offspan::io::{ElementType, RawLayout, read_index_list};
 use offspan::metrics::{FprRule, IntervalMethod};
 use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
 
+/// One sentence for every command that writes files.
+const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
+
 /// Tells how far a sample lies off the span of a network's own features.
 ///
 /// offspan learns, from the features that a trained network gives for its own data, the subspace
@@ -24,7 +27,7 @@ First steps:
   offspan eval PACK --method all --report out/     the same as a page with pictures
 
 Exit codes: 0 fine, 1 the question was answered \"no\" (score --check, calibrate --check, monitor),
-2 error, 130 interrupted.")]
+2 error, 130 interrupted, 143 terminated.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -53,7 +56,7 @@ pub(crate) enum Command {
     /// Repeat the paper's studies on your own pack
     #[command(subcommand)]
     Study(StudyCommand),
-    /// Say what a detector, pack or feature file is
+    /// Say what a detector, state, pack or feature file is
     Inspect(InspectArgs),
     /// List every method with what it needs, its parameters and defaults
     Methods(MethodsArgs),
@@ -87,6 +90,13 @@ pub(crate) struct DataArgs {
     pub(crate) raw: Option<RawLayout>,
 }
 
+impl DataArgs {
+    /// The files that were given.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.logits, &self.labels, &self.head].into_iter().flatten()
+    }
+}
+
 /// The parameters of the methods, and files that some of them come in.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Method parameters")]
@@ -104,6 +114,11 @@ pub(crate) struct MethodArgs {
 }
 
 impl MethodArgs {
+    /// The files that were given.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.landmark_rows, &self.frequencies].into_iter().flatten()
+    }
+
     /// The options, with what the files hold.
     pub(crate) fn read(&self) -> offspan::Result<MethodOptions> {
         let mut options = self.options.clone();
@@ -123,6 +138,9 @@ pub(crate) struct DemoArgs {
     /// Write a report with pictures into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
 
     /// Print JSON instead of a table
     #[arg(long)]
@@ -149,6 +167,9 @@ pub(crate) struct FitArgs {
     /// Where to write the detector
     #[arg(short, long, value_name = "DETECTOR")]
     pub(crate) output: PathBuf,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
 
     /// The method; `offspan methods` lists them
     #[arg(short, long, value_name = "NAME", default_value = "auto")]
@@ -211,6 +232,9 @@ pub(crate) struct ScoreArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    #[arg(long, requires = "output", help = FORCE)]
+    pub(crate) force: bool,
+
     /// Print one JSON document instead of CSV
     #[arg(long, conflicts_with = "output")]
     pub(crate) json: bool,
@@ -252,6 +276,9 @@ pub(crate) struct CalibrateArgs {
     #[arg(short, long, value_name = "DETECTOR", conflicts_with = "check")]
     pub(crate) output: Option<PathBuf>,
 
+    #[arg(long, requires = "output", help = FORCE)]
+    pub(crate) force: bool,
+
     /// Share of in-distribution rows that the threshold keeps at least [default: as before, or 0.95]
     #[arg(long, value_name = "SHARE", conflicts_with = "check")]
     pub(crate) keep: Option<f64>,
@@ -287,18 +314,32 @@ Examples:
   offspan monitor net.offspan monday.npy tuesday.npy            features, in the order they came
   offspan monitor net.offspan scores.csv --batch 500            scores from `offspan score`
   offspan monitor net.offspan today.npy --state net.monitor     goes on where it was yesterday
+  offspan monitor --state net.monitor --reset                   forgets the stream
+
+A batch that the stream has had is named and not counted, so that a job can be repeated: rows are known
+by their contents, or by --batch-id; the last 4096 batches are remembered. Runs with the same state wait
+for one another (FILE.lock). `offspan inspect STATE` shows a state.
 
 Two things are watched: the share of rows that are out, and the scores as a whole. Exit code 1 after
 an alarm. Without a change the chance of ever an alarm, however long the stream, is at most
 --false-alarm, as long as rows come independently of one another.")]
 pub(crate) struct MonitorArgs {
     /// A detector from `offspan fit`, with a threshold
-    pub(crate) detector: PathBuf,
+    #[arg(required_unless_present = "reset")]
+    pub(crate) detector: Option<PathBuf>,
 
     /// Batches in order: features (.npy, .safetensors), or scores (one-dimensional .npy, or .csv with a
     /// column `score`)
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "reset", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// What a batch is known by, instead of its contents: one for each batch in the same order
+    #[arg(long, value_name = "ID")]
+    pub(crate) batch_id: Vec<String>,
+
+    /// Count batches again that the stream has had
+    #[arg(long)]
+    pub(crate) again: bool,
 
     /// Logits of the same rows, one file for each batch in the same order, for detectors that use them
     #[arg(long, value_name = "FILE")]
@@ -311,6 +352,10 @@ pub(crate) struct MonitorArgs {
     /// Go on from this file where it exists, and save to it
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+
+    /// Forget what the state knows: begin anew with the batches, or remove it where none are given
+    #[arg(long, requires = "state")]
+    pub(crate) reset: bool,
 
     /// Report after so many rows, not only after each file
     #[arg(long, value_name = "ROWS")]
@@ -380,6 +425,9 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
+
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 
@@ -431,6 +479,9 @@ pub(crate) struct TuneArgs {
     /// Write a page with the plots into this folder
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+
+    #[arg(long, requires = "output", help = FORCE)]
+    pub(crate) force: bool,
 
     /// Seed of every random choice
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -508,6 +559,9 @@ pub(crate) struct StudyOptions {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
 
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
+
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 
@@ -546,8 +600,8 @@ pub(crate) struct StudyOptions {
 
 #[derive(Args)]
 pub(crate) struct InspectArgs {
-    /// A detector, a pack folder or a feature file
-    #[arg(value_name = "DETECTOR|PACK|FILE")]
+    /// A detector, the state of a monitor, a pack folder or a feature file
+    #[arg(value_name = "DETECTOR|STATE|PACK|FILE")]
     pub(crate) path: PathBuf,
 
     /// Print JSON instead of words
@@ -591,6 +645,9 @@ pub(crate) struct SynthArgs {
     /// Where to write the .npy file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
 }
 
 #[derive(Args)]

@@ -4,7 +4,9 @@ mod args;
 mod commands;
 mod interrupt;
 mod output;
+mod output_guard;
 mod progress;
+mod state_lock;
 
 use std::process::ExitCode;
 

@@ -46,7 +46,8 @@ impl Failure {
         matches!(self, Failure::Output(e) if e.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Prints the reason and gives the exit code: 2, or 130 after Ctrl-C. A reader that stopped
+    /// Prints the reason and gives the exit code: 2, or 130 after Ctrl-C and 143 after
+    /// a request to terminate. A reader that stopped
     /// listening (`| head`) is no failure.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
@@ -57,7 +58,7 @@ impl Failure {
         }
         match self {
             Failure::Library(offspan::Error::Interrupted { .. }) => {
-                ExitCode::from(interrupt::EXIT_CODE)
+                ExitCode::from(interrupt::exit_code())
             }
             _ => ExitCode::from(2),
         }

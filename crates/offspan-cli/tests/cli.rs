@@ -15,6 +15,8 @@ mod errors;
 mod files;
 #[path = "cli/flags.rs"]
 mod flags;
+#[path = "cli/outputs.rs"]
+mod outputs;
 #[path = "cli/pipes.rs"]
 mod pipes;
 #[path = "cli/promises.rs"]
@@ -25,6 +27,11 @@ mod reports;
 #[cfg(target_os = "linux")]
 #[path = "cli/signals.rs"]
 mod signals;
+#[cfg(unix)]
+#[path = "cli/sigterm.rs"]
+mod sigterm;
+#[path = "cli/states.rs"]
+mod states;
 #[path = "cli/studies.rs"]
 mod studies;
 

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 use crate::error::in_order;
 use crate::io::{
-    Bytes, Dataset, Gathered, Head, TensorFile, TensorWriter, remove_if_exists, write_bytes,
+    Bytes, Content, Dataset, Format, Gathered, Head, TensorFile, TensorWriter, remove_if_exists,
+    write_bytes,
 };
 use crate::kpca::{Checkpointing, KpcaModel, KpcaSummary, PartialFit};
 use crate::methods::{Found, MethodSpec, Model, ModelSummary};
@@ -19,9 +20,9 @@ use crate::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
 use crate::{Error, HoldOut, Result};
 
-const FORMAT_KEY: &str = "offspan.detector";
-/// 1 had thresholds without calibration scores.
-const VERSION: u32 = 2;
+/// 1 had thresholds without calibration scores, 2 had no checksum.
+const FORMAT: Format =
+    Format { content: Content::Detector, version: 3, oldest: 2, if_older: "fit again" };
 
 /// Wider features than this in a file are taken for damage: random features allocate by the width.
 const WIDEST: usize = 1 << 24;
@@ -200,7 +201,7 @@ impl Detector {
 
     fn without_threshold(spec: MethodSpec, width: usize, fitted: Fitted<Model>) -> Self {
         let info = DetectorInfo {
-            version: VERSION,
+            version: FORMAT.version,
             method: spec.method().into_owned(),
             spec,
             direction: "higher is more in-distribution".to_owned(),
@@ -411,7 +412,9 @@ impl Detector {
         if let Some(scores) = &scores {
             writer.array1(CALIBRATION_SCORES, scores);
         }
-        writer.to_bytes(FORMAT_KEY, serde_json::json!(self.info).to_string())
+        // One that was loaded may be of an earlier version; what is written is of this one.
+        let info = DetectorInfo { version: FORMAT.version, ..self.info.clone() };
+        writer.to_bytes(&FORMAT, serde_json::json!(info))
     }
 
     /// Saves the detector; the file appears whole or not at all.
@@ -440,8 +443,8 @@ impl Detector {
     }
 
     fn read(path: &Path, file: &TensorFile) -> Result<Self> {
-        let what = "an offspan detector";
-        let info: DetectorInfo = file.document(FORMAT_KEY, what, VERSION)?;
+        let what = FORMAT.content.name();
+        let info: DetectorInfo = file.document(&FORMAT)?;
         let inside = |error| Error::malformed(path, what, error);
         if info.method != info.spec.method() {
             let (name, spec) = (&info.method, info.spec.method());
@@ -467,8 +470,7 @@ impl Detector {
     /// Whether a file says that it is a detector.
     #[must_use]
     pub fn is_detector(path: &Path) -> bool {
-        path.is_file()
-            && TensorFile::open(path).is_ok_and(|file| file.metadata(FORMAT_KEY).is_some())
+        path.is_file() && Content::of(path).is_ok_and(|content| content == Content::Detector)
     }
 }
 

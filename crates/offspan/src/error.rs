@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Precision;
+use crate::io::Content;
 use crate::methods::CATALOGUE;
 use crate::metrics::MetricError;
 
@@ -217,16 +218,46 @@ pub enum Error {
     },
 
     /// A file was written by a version that this one does not know.
-    #[error("{}: {what} of version {got}; this program reads version {expected}", path.display())]
+    #[error("{}: {what} of version {got}; this program reads version {expected}: {hint}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// What kind of file it is.
         what: &'static str,
-        /// The version that can be read.
-        expected: u32,
+        /// The versions that can be read.
+        expected: String,
         /// The file's version.
         got: u32,
+        /// What to do, or why.
+        hint: &'static str,
+    },
+
+    /// The bytes of a file are not those that were written.
+    #[error(
+        "{}: {what} that is damaged: its bytes have the checksum {got}, and those that were written had \
+         {expected}; restore it or make it again",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What kind of file it is.
+        what: &'static str,
+        /// The checksum that it carries.
+        expected: String,
+        /// The checksum of its bytes.
+        got: String,
+    },
+
+    /// A file is of another kind than the one that would take its place.
+    #[error("{} is {found}, and {written} would take its place; choose another name", path.display())]
+    OtherKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: Content,
+        /// What would be written.
+        written: Content,
     },
 
     /// A checkpoint belongs to another fit.

@@ -60,7 +60,7 @@ mod math;
 mod methods;
 pub mod metrics;
 mod moments;
-mod monitor;
+pub mod monitor;
 mod observer;
 mod optimise;
 mod packed;
@@ -98,6 +98,7 @@ pub use methods::{
 pub use moments::Moments;
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
+    SeenBatch,
 };
 pub use observer::{Observer, Silent};
 pub use preprocess::Preprocess;

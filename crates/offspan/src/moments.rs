@@ -6,7 +6,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
-use crate::io::{Bytes, TensorFile, TensorWriter, write_bytes};
+use crate::io::{Bytes, Content, Format, TensorFile, TensorWriter, write_bytes};
 use crate::rank_update::{BATCH, PackedRows, TILE};
 use crate::{Error, Real, Result};
 
@@ -185,7 +185,7 @@ impl Moments {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut writer = TensorWriter::default();
         self.write_tensors(&mut writer);
-        writer.to_bytes(FORMAT_KEY, self.header())
+        writer.to_bytes(&FORMAT, serde_json::json!(self.header()))
     }
 
     /// Saves the summary.
@@ -214,12 +214,12 @@ impl Moments {
 
     fn from_bytes_of(path: &Path, bytes: Bytes) -> Result<Self> {
         let file = TensorFile::from_bytes(path, bytes)?;
-        let header: Header = file.document(FORMAT_KEY, "a file of moments", VERSION)?;
+        let header: Header = file.document(&FORMAT)?;
         Self::read_tensors(&file, header.count)
     }
 
-    fn header(&self) -> String {
-        serde_json::json!(Header { version: VERSION, count: self.count }).to_string()
+    fn header(&self) -> Header {
+        Header { version: FORMAT.version, count: self.count }
     }
 
     pub(crate) fn write_tensors<'a>(&'a self, writer: &mut TensorWriter<'a>) {
@@ -241,8 +241,9 @@ impl Moments {
     }
 }
 
-const FORMAT_KEY: &str = "offspan.moments";
-const VERSION: u32 = 1;
+/// 1 had no checksum.
+const FORMAT: Format =
+    Format { content: Content::Moments, version: 2, oldest: 1, if_older: "sum up the rows again" };
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Header {

@@ -9,6 +9,8 @@ mod common;
 mod caches;
 #[path = "formats/checkpoints.rs"]
 mod checkpoints;
+#[path = "formats/checksums.rs"]
+mod checksums;
 #[path = "formats/detectors.rs"]
 mod detectors;
 #[path = "formats/rows.rs"]

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use offspan::calibrate::FitCheck;
-use offspan::io::{Dataset, check_writable, open_dataset, open_matrix};
+use offspan::io::{Content, Dataset, open_dataset, open_matrix};
 use offspan::{CalibrationSource, Detector, Promise, Threshold};
 use serde_json::json;
 
 use crate::Outcome;
 use crate::args::CalibrateArgs;
 use crate::output::{Failure, percent, print, print_json};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 /// A p-value below this says that rows do not fit.
@@ -22,7 +23,11 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
         )),
         (_, true) => check(args),
         (Some(output), false) => {
-            check_writable(output)?;
+            // Not the detector: to replace it by itself with another threshold is a usual wish.
+            Guard::new(args.force)
+                .reads(&args.file)
+                .reads(&args.logits)
+                .file(output, Content::Detector)?;
             let mut detector = Detector::load(&args.detector)?;
             let known = detector.threshold().map(|threshold| threshold.promise);
             let default = known.unwrap_or_default();

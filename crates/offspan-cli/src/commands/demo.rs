@@ -14,6 +14,7 @@ use super::eval::{Subject, report_intervals, table};
 use crate::Outcome;
 use crate::args::DemoArgs;
 use crate::output::{Failure, print, print_json};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 /// Name and bytes of each file of the embedded pack.
@@ -27,8 +28,17 @@ const FILES: &[(&str, &[u8])] = &[
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Outcome {
+    if args.force && args.write_pack.is_none() && args.report.is_none() {
+        return Err(Failure::Usage(
+            "--force: nothing is written without --write-pack or --report".to_owned(),
+        ));
+    }
+    let guard = Guard::new(args.force);
+    if let Some(folder) = &args.report {
+        guard.folder(folder, &report::files())?;
+    }
     if let Some(folder) = &args.write_pack {
-        write_pack(folder)?;
+        write_pack(folder, &guard)?;
     }
     if let Some(folder) = &args.report {
         report::prepare(folder)?;
@@ -124,7 +134,10 @@ fn embedded_pack() -> Result<Pack, Failure> {
     Ok(Pack::new("demo".to_owned(), train, test, ood, head)?)
 }
 
-fn write_pack(folder: &Path) -> Result<(), Failure> {
+fn write_pack(folder: &Path, guard: &Guard) -> Result<(), Failure> {
+    for &(file, bytes) in FILES {
+        guard.same_bytes(&folder.join(file), bytes)?;
+    }
     for &(file, bytes) in FILES {
         let path = folder.join(file);
         if let Some(parent) = path.parent() {

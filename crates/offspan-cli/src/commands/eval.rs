@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::Detector;
-use offspan::io::{Dataset, Pack, check_writable, write_text};
+use offspan::io::{Content, Dataset, Pack, write_text};
 use offspan::metrics::{EvalOptions, IntervalMethod};
 use offspan_study::evaluation::{
     Evaluations, LeftOut, MethodResult, Scored, Sets, comparison, document, evaluate_detector,
@@ -16,6 +16,7 @@ use offspan_study::report;
 use crate::Outcome;
 use crate::args::EvalArgs;
 use crate::output::{Failure, Table, complain, json_text, percent, print, print_json, remark};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
@@ -27,10 +28,20 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     let method_options = args.method_args.read()?;
     let asked = method_options.methods(names)?;
     let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let guard = Guard::new(args.force)
+        .reads([&args.pack])
+        .reads(&args.detector)
+        .reads(args.method_args.files());
+    if args.force && args.report.is_none() && (args.json.is_none() || to_stdout) {
+        return Err(Failure::Usage(
+            "--force: nothing is written without --json FILE or --report".to_owned(),
+        ));
+    }
     if let (Some(path), false) = (&args.json, to_stdout) {
-        check_writable(path)?;
+        guard.file(path, Content::Results)?;
     }
     if let Some(folder) = &args.report {
+        guard.folder(folder, &report::files())?;
         report::prepare(folder)?;
     }
     let pack = Pack::open_with(&args.pack, args.judge.raw)?;

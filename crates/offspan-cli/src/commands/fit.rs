@@ -1,16 +1,17 @@
 //! `offspan fit`: features in, one detector file out.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use offspan::io::{
-    Dataset, Head, Pack, check_writable, has_header, is_pack, open_dataset, open_head, open_labels,
+    Content, Dataset, Head, Pack, has_header, is_pack, open_dataset, open_head, open_labels,
     open_matrix,
 };
 use offspan::{
-    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Promise,
+    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
+    Promise,
 };
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use super::calibrate::threshold_in_words;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
 use crate::output::{Failure, print, print_json};
+use crate::output_guard::{Guard, same_file};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &FitArgs) -> Outcome {
@@ -26,8 +28,13 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     }
     let method_options = args.method_args.read()?;
     let spec = &method_options.method(&args.method)?;
-    check_writable(&args.output)?;
-    let checkpoint = checkpointing(args, spec)?;
+    let guard = Guard::new(args.force)
+        .reads([&args.data])
+        .reads(&args.calibrate)
+        .reads(args.data_args.files())
+        .reads(args.method_args.files());
+    guard.file(&args.output, Content::Detector)?;
+    let checkpoint = checkpointing(args, spec, &guard)?;
     let (data, head) = open(&args.data, &args.data_args)?;
     let calibrate = args
         .calibrate
@@ -46,8 +53,11 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     };
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
     detector.save(&args.output)?;
-    if let Some(checkpoint) = &checkpoint {
-        detector.remove_checkpoints(checkpoint)?;
+    if let Some(checkpoint) = &checkpoint
+        && let Err(error) = detector.remove_checkpoints(checkpoint)
+    {
+        progress
+            .note(&format!("{error}; the detector is written, and the checkpoint is not needed"));
     }
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
@@ -66,9 +76,12 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn checkpointing(args: &FitArgs, spec: &MethodSpec) -> Result<Option<Checkpointing>, Failure> {
+fn checkpointing(
+    args: &FitArgs,
+    spec: &MethodSpec,
+    guard: &Guard,
+) -> Result<Option<Checkpointing>, Failure> {
     let Some(path) = &args.checkpoint else { return Ok(None) };
-    check_writable(path)?;
     let every = Duration::try_from_secs_f64(args.checkpoint_every).map_err(|_| {
         Failure::Usage(format!(
             "--checkpoint-every: expected seconds of at least 0, got {}",
@@ -78,12 +91,16 @@ fn checkpointing(args: &FitArgs, spec: &MethodSpec) -> Result<Option<Checkpointi
     let checkpoint = Checkpointing { path: path.clone(), every };
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let output = absolute(&args.output);
-    if checkpoint.files(spec).iter().any(|file| absolute(file) == output) {
+    let is_output = |file: &PathBuf| absolute(file) == output || same_file(file, &args.output);
+    if checkpoint.files(spec).iter().any(is_output) {
         return Err(Failure::Usage(format!(
             "--checkpoint {} would use the file {}; it is removed when the detector is written",
             path.display(),
             args.output.display()
         )));
+    }
+    for file in checkpoint.files(spec) {
+        guard.file(&file, Content::Checkpoint)?;
     }
     Ok(Some(checkpoint))
 }

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use offspan::Detector;
-use offspan::io::{Dataset, Pack, is_pack, open_dataset};
+use offspan::io::{Content, Dataset, Pack, is_pack, open_dataset, stored_checksum};
+use offspan::{AlarmKind, Detector, Monitor};
 use serde_json::{Value, json};
 
 use super::calibrate::threshold_in_words;
 use super::fit::{found_in_words, summary_in_words};
+use super::monitor::{evidence, verdict};
 use crate::Outcome;
 use crate::args::InspectArgs;
 use crate::output::{Failure, Table, percent, print, print_json};
@@ -19,6 +20,8 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     let (text, value) = if is_pack(&args.path) {
         pack(&Pack::open_with(&args.path, args.raw)?)?
+    } else if args.raw.is_none() && is_monitor(&args.path) {
+        monitor(&args.path, &Monitor::load(&args.path)?)?
     } else if args.raw.is_none() && looks_like_a_detector(&args.path) {
         detector(&args.path, &Detector::load(&args.path)?)?
     } else {
@@ -30,6 +33,10 @@ pub(crate) fn run(args: &InspectArgs) -> Outcome {
         print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_monitor(path: &Path) -> bool {
+    path.is_file() && Content::of(path).is_ok_and(|content| content == Content::Monitor)
 }
 
 /// A file that says so, or that is called so and may be damaged.
@@ -70,6 +77,8 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         || "no threshold: it gives scores without decisions\n".to_owned(),
         threshold_in_words,
     );
+    let checksum = stored_checksum(path)?;
+    text += &checksum_in_words(checksum.as_deref());
     let _ = writeln!(text, "parameters: {}", json!(info.spec));
     let eigenvalues: Vec<Vec<f64>> =
         detector.eigenvalues().iter().map(|values| values.to_vec()).collect();
@@ -77,9 +86,62 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         "schema": "offspan.inspect/1",
         "kind": "detector",
         "bytes": bytes,
+        "checksum": checksum,
         "info": info,
         "found": detector.found(),
         "eigenvalues": eigenvalues,
+    });
+    Ok((text, value))
+}
+
+/// The checksum of a file that was loaded, and so found to be right.
+fn checksum_in_words(checksum: Option<&str>) -> String {
+    match checksum {
+        Some(checksum) => format!("checksum {checksum}, right\n"),
+        None => "no checksum: an earlier offspan wrote the file, and damage would go unnoticed; one that is \
+                 written anew gets one\n"
+            .to_owned(),
+    }
+}
+
+fn monitor(path: &Path, monitor: &Monitor) -> Result<(String, Value), Failure> {
+    let checksum = stored_checksum(path)?;
+    let options = monitor.options();
+    let [share, scores] = [AlarmKind::Share, AlarmKind::Distribution].map(|k| monitor.evidence(k));
+    let seen = monitor.seen_batches();
+    let mut text = format!(
+        "an offspan monitor: {} rows so far, compared with {} calibration scores\nthreshold {:.6}, which \
+         keeps {} %; ties broken with seed {}\nevidence now: share {}, scores {}; at most so far: share {}, \
+         scores {}\n",
+        monitor.rows(),
+        monitor.reference_rows(),
+        options.threshold,
+        percent(options.keep),
+        options.seed,
+        evidence(share.log10),
+        evidence(scores.log10),
+        evidence(share.largest_log10),
+        evidence(scores.largest_log10),
+    );
+    let _ = writeln!(text, "batches remembered: {}", seen.len());
+    if let Some(last) = seen.last() {
+        let end = (last.row + last.rows).saturating_sub(1);
+        let _ =
+            writeln!(text, "the last one: rows {} to {end}, known by its {}", last.row, last.id);
+    }
+    text += &checksum_in_words(checksum.as_deref());
+    text += &verdict(monitor);
+    let value = json!({
+        "schema": "offspan.inspect/1",
+        "kind": "monitor",
+        "checksum": checksum,
+        "options": options,
+        "reference_rows": monitor.reference_rows(),
+        "rows": monitor.rows(),
+        "share": share,
+        "distribution": scores,
+        "alarms": monitor.alarms(),
+        "seen": seen,
     });
     Ok((text, value))
 }

@@ -4,20 +4,24 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use offspan::calibrate::benjamini_hochberg;
-use offspan::io::{check_writable, open_dataset, open_matrix, write_npy_f64, write_text};
+use offspan::io::{Content, open_dataset, open_matrix, write_npy_f64, write_text};
 use offspan::{Calibration, Detector};
 use serde_json::json;
 
 use crate::Outcome;
 use crate::args::ScoreArgs;
 use crate::output::{Failure, print, print_json};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     let format = match &args.output {
         None => None,
         Some(path) => {
-            check_writable(path)?;
+            Guard::new(args.force)
+                .reads([&args.detector, &args.file])
+                .reads(&args.logits)
+                .file(path, Content::Scores)?;
             let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
             let device = path.exists() && !path.is_file();
             match extension {

@@ -1,5 +1,6 @@
 //! `offspan study`: the studies of the paper on the user's own packs.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::io::Pack;
@@ -9,6 +10,7 @@ use offspan_study::study::{Settings, Study, make, published_table};
 use crate::Outcome;
 use crate::args::{StudyCommand, StudyOptions};
 use crate::output::{Failure, print};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(command: &StudyCommand) -> Outcome {
@@ -28,6 +30,10 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
         StudyCommand::Paper(args) => args.published.as_deref(),
         _ => None,
     };
+    Guard::new(options.force)
+        .reads(packs.iter().copied())
+        .reads(published.map(Path::to_owned).as_ref())
+        .folder(&options.output, &study.files())?;
     let published = published
         .map(|path| {
             let text = std::fs::read_to_string(path).map_err(|error| {

@@ -2,18 +2,20 @@
 
 use std::process::ExitCode;
 
-use offspan::io::create_atomically;
+use offspan::io::{Content, create_atomically};
 use offspan::{Observer, SyntheticFeatures};
 
 use crate::Outcome;
 use crate::args::SynthArgs;
 use crate::output::Failure;
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &SynthArgs) -> Outcome {
     if args.width == 0 || args.rows == 0 {
         return Err(Failure::Usage("--rows and --width must be at least 1".to_owned()));
     }
+    Guard::new(args.force).file(&args.output, Content::Array)?;
     let progress = Progress::default();
     progress.begin("synthetic features", args.rows);
     let mut features = SyntheticFeatures::new(args.width, args.classes, args.seed);

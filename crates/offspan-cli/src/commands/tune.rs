@@ -10,11 +10,17 @@ use super::fit::open;
 use crate::Outcome;
 use crate::args::{DataArgs, TuneArgs};
 use crate::output::{Failure, Table, print, print_json, remark};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &TuneArgs) -> Outcome {
     let values = args.values.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     if let Some(folder) = &args.output {
+        Guard::new(args.force)
+            .reads([&args.data])
+            .reads(&args.validate)
+            .reads(args.data_args.files())
+            .folder(folder, &tune::files())?;
         // Before the work, not after it.
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::Usage(format!("cannot make the folder {}: {error}", folder.display()))

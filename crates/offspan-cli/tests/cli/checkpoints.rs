@@ -55,3 +55,22 @@ fn a_finished_fit_with_checkpoint_equals_one_without_and_leaves_no_checkpoint() 
         assert_eq!(place.files(), ["plain", "saved"], "{flags}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_fit_goes_on_when_its_checkpoint_finds_no_room() {
+    let place = Place::new();
+    // Moments of 3.9 MB and a detector of far less than the limit of 1 or 2 MB.
+    place.run("synth --rows 6000 --width 700 -o rows.npy").fine();
+    let flags = "fit rows.npy --method pca --components 20";
+    place.run(&format!("{flags} -o plain")).fine();
+    let line = format!("{flags} --checkpoint c --checkpoint-every 0 -o net");
+    let ran = place.limited(&line, 2000);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(place.read("net") == place.read("plain"), "another detector came out");
+    let told =
+        ran.stderr.matches("note: the checkpoint could not be saved: cannot write c").count();
+    assert_eq!(told, 1, "{ran:?}");
+    assert!(ran.stderr.contains("the fit goes on"), "{ran:?}");
+    assert_eq!(place.files(), ["net", "plain", "rows.npy"]);
+}

@@ -47,6 +47,19 @@ impl Place {
         Ran::new(line, self.command(line).output().unwrap())
     }
 
+    /// Runs a command that cannot write files larger than so many blocks of 512 or 1024 bytes, as if the
+    /// disk were full.
+    #[cfg(unix)]
+    pub(crate) fn limited(&self, line: &str, blocks: usize) -> Ran {
+        let plain = self.command(line);
+        let mut command = Command::new("sh");
+        // Ignored, the signal becomes an error of the write.
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        command.current_dir(&self.0).stdin(Stdio::null()).args(["-c", &script, "sh"]);
+        command.arg(plain.get_program()).args(plain.get_args());
+        Ran::new(line, command.output().unwrap())
+    }
+
     /// Starts a command whose output is kept for [`finish`].
     pub(crate) fn start(&self, line: &str) -> Child {
         self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

@@ -26,6 +26,12 @@ pub fn prepare(folder: &Path) -> Result<()> {
     Folder::make(folder).map(drop)
 }
 
+/// The files of a report, without its plots.
+#[must_use]
+pub fn files() -> Vec<String> {
+    ["report.html", "results.md", "results.csv", "results.json"].map(str::to_owned).to_vec()
+}
+
 /// Writes `report.html`, its plots, and the table of methods as Markdown, CSV and JSON into a
 /// folder, which is made where it is missing. Returns where the page is.
 ///

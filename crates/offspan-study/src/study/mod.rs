@@ -145,6 +145,34 @@ fn find_out(
 }
 
 impl Study {
+    /// The files that it writes into its folder, without plots and kept results.
+    #[must_use]
+    pub fn files(self) -> Vec<String> {
+        let names: &[&str] = match self {
+            Study::Kernels => &["kernels"],
+            Study::Sampling => &["sampling"],
+            Study::Sensitivity => &["sensitivity"],
+            Study::Layers => &["layers"],
+            Study::Approximation => &["approximation"],
+            Study::Cost => &["cost"],
+            Study::Learned => &["learned"],
+            Study::Paper => &[
+                "paper",
+                "methods",
+                "kernels",
+                "sampling",
+                "sensitivity",
+                "layers",
+                "approximation",
+                "cost",
+                "learned",
+            ],
+        };
+        let extensions = ["html", "md", "csv", "json"];
+        let of = |name: &&str| extensions.map(|extension| format!("{name}.{extension}"));
+        names.iter().flat_map(of).collect()
+    }
+
     /// Whether a flag for all methods changes anything in this study.
     fn uses(self, flag: &str) -> bool {
         match self {

@@ -11,7 +11,7 @@ mod candidates;
 mod report;
 mod trials;
 
-pub use report::{extent, table, write};
+pub use report::{extent, files, table, write};
 
 use offspan::io::{Dataset, Head};
 use offspan::metrics::EvalOptions;

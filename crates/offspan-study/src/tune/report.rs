@@ -54,6 +54,12 @@ pub fn table(tuned: &Tuned) -> Table {
     }
 }
 
+/// The files of a comparison, without its plots.
+#[must_use]
+pub fn files() -> Vec<String> {
+    ["tune.html", "tune.md", "tune.csv", "tune.json"].map(str::to_owned).to_vec()
+}
+
 /// Writes page, table, document and plots; returns where the page is.
 ///
 /// # Errors

@@ -7,6 +7,8 @@
 mod atomic;
 mod bytes;
 mod cache;
+mod checksum;
+mod content;
 mod dataset;
 mod labels;
 mod matrix;
@@ -19,6 +21,7 @@ mod thumbnails;
 
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use bytes::Bytes;
+pub use content::{Content, check_replaces, stored_checksum};
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use labels::{Labels, open_labels};
@@ -28,7 +31,7 @@ pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
 pub use scores::read_scores;
 pub use tensors::read_vector;
-pub(crate) use tensors::{TensorFile, TensorWriter};
+pub(crate) use tensors::{Format, TensorFile, TensorWriter};
 pub(crate) use thumbnails::Thumbnails;
 pub use thumbnails::{LARGEST_THUMBNAIL, Thumbnail};
 

@@ -10,7 +10,7 @@ use super::matrix::{ElementType, Matrix, Order};
 use super::{Bytes, write_bytes};
 use crate::{Error, Result};
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
+pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const WHAT: &str = "a .npy file";
 /// Far more than any header of a plain array needs.
 const LONGEST_HEADER: usize = 1 << 20;
@@ -22,6 +22,13 @@ pub(super) struct NpyArray {
     pub(super) descr: String,
     pub(super) order: Order,
     pub(super) shape: Vec<usize>,
+}
+
+impl NpyArray {
+    /// Whether it is what `offspan score -o FILE.npy` writes.
+    pub(super) fn is_scores(&self) -> bool {
+        self.descr == "<f8" && self.shape.len() == 1
+    }
 }
 
 /// Opens a two-dimensional float array.

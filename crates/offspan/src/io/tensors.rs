@@ -9,19 +9,55 @@ use ndarray::{Array1, Array2};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::labels::{Integer, Labels};
 use super::matrix::{ElementType, FileKind, Matrix, Order, file_kind};
-use super::{Bytes, FeatureSource, LARGEST_THUMBNAIL, Thumbnails, npy, write_bytes};
+use super::{
+    Bytes, Content, FeatureSource, LARGEST_THUMBNAIL, Thumbnails, checksum, npy, write_bytes,
+};
 use crate::{Error, Real, Result, WeightType};
 
 const WHAT: &str = "a safetensors file";
+
+/// A kind of file of ours: tensors and a JSON document with a version and a checksum.
+pub(crate) struct Format {
+    pub(crate) content: Content,
+    /// The version that is written.
+    pub(crate) version: u32,
+    /// The oldest version that can be read. Versions before the one that is written had no checksum.
+    pub(crate) oldest: u32,
+    /// What to do with a file that is older still.
+    pub(crate) if_older: &'static str,
+}
+
+impl Format {
+    /// Fails unless files of this version can be read.
+    fn check_version(&self, path: &Path, got: u32) -> Result<()> {
+        if (self.oldest..=self.version).contains(&got) {
+            return Ok(());
+        }
+        Err(Error::Version {
+            path: path.to_owned(),
+            what: self.content.name(),
+            expected: if self.oldest == self.version {
+                self.version.to_string()
+            } else {
+                format!("{} to {}", self.oldest, self.version)
+            },
+            got,
+            hint: if got < self.oldest { self.if_older } else { "a later offspan wrote it" },
+        })
+    }
+}
 
 /// An open safetensors file with its header checked against its length.
 #[derive(Debug)]
 pub(crate) struct TensorFile {
     path: PathBuf,
     bytes: Bytes,
+    /// Where the header ends and the data begin.
+    header_end: usize,
     tensors: BTreeMap<String, Tensor>,
     metadata: HashMap<String, String>,
 }
@@ -54,39 +90,53 @@ impl TensorFile {
             })
             .collect();
         let metadata = parsed.metadata().clone().unwrap_or_default();
-        Ok(TensorFile { path: path.to_owned(), bytes, tensors, metadata })
+        Ok(TensorFile { path: path.to_owned(), bytes, header_end: start, tensors, metadata })
     }
 
     pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// The JSON document that one of our files keeps under `key`, if its version is the one that
-    /// this program reads. `what` names such a file in messages.
-    pub(crate) fn document<D: DeserializeOwned>(
-        &self,
-        key: &str,
-        what: &'static str,
-        version: u32,
-    ) -> Result<D> {
+    /// The JSON document of one of our files, after its version and its checksum were found right.
+    pub(crate) fn document<D: DeserializeOwned>(&self, format: &Format) -> Result<D> {
         #[derive(serde::Deserialize)]
-        struct Version {
+        struct Known {
             version: u32,
+            checksum: Option<String>,
         }
+        let what = format.content.name();
         let malformed = |reason: String| Error::malformed(&self.path, what, reason);
+        let key = format.content.key();
         let json =
             self.metadata(key).ok_or_else(|| malformed(format!("it has no {key} header")))?;
-        let got: Version =
+        let known: Known =
             serde_json::from_str(json).map_err(|error| malformed(error.to_string()))?;
-        if got.version != version {
-            return Err(Error::Version {
-                path: self.path.clone(),
-                what,
-                expected: version,
-                got: got.version,
-            });
+        format.check_version(&self.path, known.version)?;
+        match known.checksum {
+            // Whatever the version says: it may be what was altered.
+            Some(stored) => self.verify(what, &stored)?,
+            None if known.version < format.version => {}
+            None => {
+                return Err(malformed(format!(
+                    "it has no checksum, and files of version {} have one",
+                    known.version
+                )));
+            }
         }
         serde_json::from_str(json).map_err(|error| malformed(error.to_string()))
+    }
+
+    /// Fails unless the checksum of all bytes is the stored one.
+    fn verify(&self, what: &'static str, stored: &str) -> Result<()> {
+        let got = checksum::expected(self.bytes.as_slice(), self.header_end, stored);
+        let Some(got) = got else {
+            let reason = format!("expected a checksum of xxh3-128: and 32 digits, got {stored}");
+            return Err(Error::malformed(&self.path, what, reason));
+        };
+        if got == stored {
+            return Ok(());
+        }
+        Err(Error::Damaged { path: self.path.clone(), what, expected: stored.to_owned(), got })
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -366,7 +416,7 @@ fn explain(path: &Path, bytes: &[u8], error: SafeTensorError) -> Error {
 /// Where the header says that the last tensor ends.
 fn data_end(bytes: &[u8], header: u64) -> Option<u64> {
     let header = bytes.get(8..usize::try_from(header).ok()?.checked_add(8)?)?;
-    let json: serde_json::Value = serde_json::from_slice(header).ok()?;
+    let json: Value = serde_json::from_slice(header).ok()?;
     json.as_object()?.values().filter_map(|info| info.get("data_offsets")?.get(1)?.as_u64()).max()
 }
 
@@ -449,18 +499,24 @@ impl<'a> TensorWriter<'a> {
         self.tensors.insert(name, Entry { dtype, shape, bytes });
     }
 
-    /// The file's bytes, with `json` under the metadata key `key`.
-    pub(crate) fn to_bytes(&self, key: &str, json: String) -> Vec<u8> {
+    /// The bytes of a file of this kind, with its JSON document, to which the checksum is added.
+    pub(crate) fn to_bytes(&self, format: &Format, mut document: Value) -> Vec<u8> {
+        document[checksum::FIELD] = checksum::blank().into();
         let views = self.tensors.iter().map(|(name, Entry { dtype, shape, bytes })| {
             let view = TensorView::new(*dtype, shape.clone(), bytes)
                 .unwrap_or_else(|_| unreachable!("the shape is the array's own"));
             (name, view)
         });
-        safetensors::serialize(views, Some(HashMap::from([(key.to_owned(), json)])))
-            .unwrap_or_else(|_| unreachable!("all parts were checked when they were added"))
+        let metadata = HashMap::from([(format.content.key().to_owned(), document.to_string())]);
+        let mut bytes = safetensors::serialize(views, Some(metadata))
+            .unwrap_or_else(|_| unreachable!("all parts were checked when they were added"));
+        let data: usize = self.tensors.values().map(|entry| entry.bytes.len()).sum();
+        let header_end = bytes.len() - data;
+        checksum::fill(&mut bytes, header_end);
+        bytes
     }
 
-    pub(crate) fn write(&self, path: &Path, key: &str, json: String) -> Result<()> {
-        write_bytes(path, &self.to_bytes(key, json))
+    pub(crate) fn write(&self, path: &Path, format: &Format, document: Value) -> Result<()> {
+        write_bytes(path, &self.to_bytes(format, document))
     }
 }

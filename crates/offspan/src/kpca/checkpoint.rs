@@ -1,24 +1,30 @@
 //! Checkpoints: the moments so far and where the pass stands, so that a killed fit can go on.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::io::{TensorFile, TensorWriter};
+use crate::io::{Content, Format, TensorFile, TensorWriter};
 use crate::methods::MethodSpec;
 use crate::moments::Moments;
+use crate::observer::Observer;
 use crate::training::{Training, chain};
 use crate::{Error, HoldOut, Result};
 
 use super::ensemble::MEMBERS;
 use super::params::{KpcaParams, MapParams};
 
-const FORMAT_KEY: &str = "offspan.checkpoint";
-const VERSION: u32 = 1;
+/// 1 had no checksum.
+const FORMAT: Format = Format {
+    content: Content::Checkpoint,
+    version: 2,
+    oldest: 1,
+    if_older: "remove the file to start again",
+};
 
 /// Where and how often a fit saves its progress.
 #[derive(Debug, Clone)]
@@ -71,6 +77,8 @@ pub(super) struct Progress {
     pub(super) seams: Vec<Seam>,
     pub(super) clip: Option<f64>,
     pub(super) landmark_rows: Vec<usize>,
+    /// Rows up to this one are in the checkpoint.
+    pub(super) saved_rows: Option<usize>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,6 +97,7 @@ impl Progress {
             seams: Vec::new(),
             clip: None,
             landmark_rows: Vec::new(),
+            saved_rows: None,
         }
     }
 
@@ -138,7 +147,7 @@ impl Checkpointing {
             return Ok(None);
         }
         let file = TensorFile::open(path)?;
-        let header: Header = file.document(FORMAT_KEY, "an offspan checkpoint", VERSION)?;
+        let header: Header = file.document(&FORMAT)?;
         if let Some(reason) = difference(&header.identity, identity) {
             return Err(Error::Checkpoint { path: path.clone(), reason });
         }
@@ -146,16 +155,13 @@ impl Checkpointing {
             && header.seams.iter().all(|seam| seam.rows.end <= identity.rows)
             && header.landmark_rows.iter().all(|&row| row < identity.rows);
         if !valid_rows {
-            return Err(Error::malformed(
-                path,
-                "an offspan checkpoint",
-                "its rows are out of range",
-            ));
+            let reason = "its rows are out of range";
+            return Err(Error::malformed(path, FORMAT.content.name(), reason));
         }
         let seen = (0..header.next_row).filter(|&row| identity.hold_out.keeps(row)).count() as u64;
         if header.count != seen {
             let reason = format!("its moments have {} rows, its pass {seen}", header.count);
-            return Err(Error::malformed(path, "an offspan checkpoint", reason));
+            return Err(Error::malformed(path, FORMAT.content.name(), reason));
         }
         Ok(Some(Progress {
             moments: Moments::read_tensors(&file, header.count)?,
@@ -164,6 +170,7 @@ impl Checkpointing {
             seams: header.seams,
             clip: header.clip,
             landmark_rows: header.landmark_rows,
+            saved_rows: Some(header.next_row),
         }))
     }
 
@@ -193,8 +200,24 @@ impl Checkpointing {
         Ok(())
     }
 
-    pub(super) fn saver<'a>(&'a self, identity: &'a FitIdentity) -> Saver<'a> {
-        Saver { settings: self, identity, last: Instant::now() }
+    pub(super) fn saver<'a>(
+        &'a self,
+        identity: &'a FitIdentity,
+        observer: &'a dyn Observer,
+    ) -> Saver<'a> {
+        Saver { settings: self, identity, observer, last: Instant::now(), failing: false }
+    }
+
+    /// Says that the fit was stopped, and up to which row its progress is saved.
+    pub(super) fn interrupted(&self, saved_rows: Option<usize>) -> Error {
+        let hint = match saved_rows {
+            Some(row) => format!(
+                "; progress up to row {row} is in {}, run the same command to go on",
+                self.path.display()
+            ),
+            None => "; no progress was saved".to_owned(),
+        };
+        Error::Interrupted { hint }
     }
 }
 
@@ -240,24 +263,44 @@ fn difference(saved: &FitIdentity, now: &FitIdentity) -> Option<String> {
     (saved.hold_out != now.hold_out).then(|| "it held out other rows".to_owned())
 }
 
-/// Writes checkpoints while a pass runs.
+/// Writes checkpoints while a pass runs. One that cannot be written leaves the last one as it is, and
+/// the fit goes on.
 pub(super) struct Saver<'a> {
     settings: &'a Checkpointing,
     identity: &'a FitIdentity,
+    observer: &'a dyn Observer,
+    /// When the last one was tried.
     last: Instant,
+    /// Whether that failed, and the observer knows.
+    failing: bool,
 }
 
 impl Saver<'_> {
-    pub(super) fn save_if_due(&mut self, progress: &Progress) -> Result<()> {
-        if self.last.elapsed() < self.settings.every {
-            return Ok(());
+    pub(super) fn save_if_due(&mut self, progress: &mut Progress) {
+        if self.last.elapsed() >= self.settings.every {
+            self.save(progress);
         }
-        self.save(progress)
     }
 
-    pub(super) fn save(&mut self, progress: &Progress) -> Result<()> {
+    pub(super) fn save(&mut self, progress: &mut Progress) {
+        match self.write(progress) {
+            Ok(()) => {
+                progress.saved_rows = Some(progress.next_row);
+                self.failing = false;
+            }
+            Err(error) => {
+                if !self.failing {
+                    self.observer.note(&failed(&error, progress.saved_rows));
+                }
+                self.failing = true;
+            }
+        }
+        self.last = Instant::now();
+    }
+
+    fn write(&self, progress: &Progress) -> Result<()> {
         let header = Header {
-            version: VERSION,
+            version: FORMAT.version,
             identity: self.identity.clone(),
             count: progress.moments.count(),
             next_row: progress.next_row,
@@ -268,27 +311,20 @@ impl Saver<'_> {
         };
         let mut writer = TensorWriter::default();
         progress.moments.write_tensors(&mut writer);
-        writer.write(&self.settings.path, FORMAT_KEY, serde_json::json!(header).to_string())?;
-        self.last = Instant::now();
-        Ok(())
+        writer.write(&self.settings.path, &FORMAT, serde_json::json!(header))
     }
 
     /// Saves what there is and says where.
-    pub(super) fn interrupted(&self, progress: &Progress) -> Error {
-        let mut saver = Saver { last: self.last, ..*self };
-        match saver.save(progress) {
-            Ok(()) => self.interrupted_at(progress.next_row),
-            Err(error) => error,
-        }
+    pub(super) fn interrupted(&mut self, progress: &mut Progress) -> Error {
+        self.save(progress);
+        self.settings.interrupted(progress.saved_rows)
     }
+}
 
-    /// Says where progress up to this row was saved.
-    pub(super) fn interrupted_at(&self, next_row: usize) -> Error {
-        let path: &Path = &self.settings.path;
-        let hint = format!(
-            "; progress up to row {next_row} is in {}, run the same command to go on",
-            path.display()
-        );
-        Error::Interrupted { hint }
-    }
+fn failed(error: &Error, saved_rows: Option<usize>) -> String {
+    let kept = match saved_rows {
+        Some(row) => format!("the last one, up to row {row}, is kept if it is still there"),
+        None => "there is none yet".to_owned(),
+    };
+    format!("the checkpoint could not be saved: {error}; {kept}, and the fit goes on")
 }

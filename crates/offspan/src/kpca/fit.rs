@@ -89,12 +89,12 @@ fn fit_approximate<T: Real>(
     let progress = accumulate(&map, preprocess, progress, training, Some(&identity))?;
 
     training.observer.begin("eigenvectors", 0);
-    let Progress { moments, next_row, fingerprint, .. } = progress;
+    let Progress { moments, saved_rows, fingerprint, .. } = progress;
     let (rows, centre) = (moments.count(), moments.mean().clone());
     let subspace = decompose(params, &map, moments, &training.data.name)?;
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
-        // The moments were saved when they were complete.
-        return Err(checkpoint.saver(&identity).interrupted_at(next_row));
+        // The moments were saved when they were complete, unless that failed.
+        return Err(checkpoint.interrupted(saved_rows));
     }
     check_interrupt(training.observer)?;
     let (mut plan, found) = compile(params, preprocess, map, &centre, &subspace)?;
@@ -326,14 +326,17 @@ pub(super) fn accumulate<T: Real>(
     }
     observer.begin("moments of the training rows", rows as u64);
     observer.advance(progress.next_row as u64);
-    let mut saver = training.checkpoint.zip(identity).map(|(c, identity)| c.saver(identity));
+    let mut saver =
+        training.checkpoint.zip(identity).map(|(c, identity)| c.saver(identity, observer));
     let mut buffers = Buffers::new(chunk, data.width(), map.raw.output());
     let (mut own, mut wide) = (PackedRows::<T>::default(), PackedRows::<f64>::default());
     while progress.next_row < rows {
-        check_interrupt(observer).map_err(|error| match &saver {
-            Some(saver) => saver.interrupted(&progress),
-            None => error,
-        })?;
+        if let Err(error) = check_interrupt(observer) {
+            return Err(match &mut saver {
+                Some(saver) => saver.interrupted(&mut progress),
+                None => error,
+            });
+        }
         let range = progress.next_row..(progress.next_row + chunk).min(rows);
         data.features.prefetch(range.end..(range.end + chunk).min(rows));
         let (hash, kept) =
@@ -349,14 +352,14 @@ pub(super) fn accumulate<T: Real>(
         data.features.release(range.clone());
         observer.advance(range.len() as u64);
         if let Some(saver) = &mut saver {
-            saver.save_if_due(&progress)?;
+            saver.save_if_due(&mut progress);
         }
     }
     if !progress.moments.is_finite() {
         return Err(Error::TooLarge { what: data.name.clone(), precision: T::PRECISION });
     }
     if let Some(saver) = &mut saver {
-        saver.save(&progress)?;
+        saver.save(&mut progress);
     }
     Ok(progress)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::{Array1, Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-use crate::io::{Bytes, Dataset, Head, TensorFile, TensorWriter, write_bytes};
+use crate::io::{Bytes, Content, Dataset, Format, Head, TensorFile, TensorWriter, write_bytes};
 use crate::map::FeatureMap;
 use crate::moments::Moments;
 use crate::observer::{Observer, Silent};
@@ -19,8 +19,9 @@ use super::model::{AnyPlan, KpcaModel};
 use super::params::{Clip, FourierParts, KpcaParams, MapParams, ValidKpca};
 use super::plan::Plan;
 
-const FORMAT_KEY: &str = "offspan.partial-fit";
-const VERSION: u32 = 1;
+/// 1 had no checksum.
+const FORMAT: Format =
+    Format { content: Content::PartialFit, version: 2, oldest: 1, if_older: "fit again" };
 
 /// A feature map, and the moments of what it made of the rows so far.
 ///
@@ -230,7 +231,7 @@ impl PartialFit {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
-            version: VERSION,
+            version: FORMAT.version,
             params: self.params.clone(),
             width: self.width,
             count: self.moments.count(),
@@ -248,7 +249,7 @@ impl PartialFit {
                 writer.array1("amplitudes", amplitudes);
             }
         }
-        writer.to_bytes(FORMAT_KEY, serde_json::json!(header).to_string())
+        writer.to_bytes(&FORMAT, serde_json::json!(header))
     }
 
     /// The partial fit that [`PartialFit::to_bytes`] wrote.
@@ -276,7 +277,7 @@ impl PartialFit {
     }
 
     fn read(file: &TensorFile) -> Result<Self> {
-        let header: Header = file.document(FORMAT_KEY, "a partial fit", VERSION)?;
+        let header: Header = file.document(&FORMAT)?;
         let mut params = header.params;
         if let MapParams::Fourier { parts, .. } = &mut params.map
             && file.has("frequencies")

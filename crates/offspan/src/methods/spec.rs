@@ -14,6 +14,7 @@ use super::rank_feat::RankFeat;
 use super::supcon::supcon_rows;
 use super::tnn::Tnn;
 use super::trained::{Trained, TrainedScore};
+use crate::io::check_writable;
 use crate::kpca::{self, EnsembleParams, KpcaParams, MapParams};
 use crate::learn::{AutoencoderParams, RffOptParams};
 use crate::logits::{LogitSource, Need};
@@ -329,6 +330,11 @@ impl MethodSpec {
                 "a method with moments to save: auto, pca, kpca-rff, kpca-sketch, kpca-nys, kpca-ensemble",
                 name,
             ));
+        }
+        if let Some(checkpoint) = training.checkpoint {
+            // A place that never takes one is a mistake, and better known now than after hours. One that
+            // fails later does not stop the fit.
+            checkpoint.files(self).iter().try_for_each(|file| check_writable(file))?;
         }
         match self {
             MethodSpec::Kpca(params) => return kpca::check_inputs(params, training),

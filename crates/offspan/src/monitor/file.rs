@@ -6,12 +6,12 @@ use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
 use super::{Monitor, MonitorState};
-use crate::io::{TensorFile, TensorWriter};
+use crate::io::{Content, Format, TensorFile, TensorWriter};
 use crate::{Error, Result};
 
-const FORMAT_KEY: &str = "offspan.monitor";
-const WHAT: &str = "an offspan monitor";
-const VERSION: u32 = 1;
+/// 1 had no checksum, and did not know which batches it had seen.
+const FORMAT: Format =
+    Format { content: Content::Monitor, version: 2, oldest: 1, if_older: "begin anew" };
 const SCORES: &str = "scores";
 
 #[derive(Serialize, Deserialize)]
@@ -30,8 +30,8 @@ impl Monitor {
         let scores = Array1::from(scores);
         let mut writer = TensorWriter::default();
         writer.array1(SCORES, &scores);
-        let document = Document { version: VERSION, state };
-        writer.write(path, FORMAT_KEY, serde_json::json!(document).to_string())
+        let document = Document { version: FORMAT.version, state };
+        writer.write(path, &FORMAT, serde_json::json!(document))
     }
 
     /// The monitor that [`Monitor::save`] wrote. It goes on as if it had never stopped.
@@ -40,9 +40,10 @@ impl Monitor {
     /// If the file cannot be read or anything in it is wrong.
     pub fn load(path: &Path) -> Result<Self> {
         let file = TensorFile::open(path)?;
-        let Document { state, .. } = file.document(FORMAT_KEY, WHAT, VERSION)?;
+        let Document { state, .. } = file.document(&FORMAT)?;
         let scores = file.scores(SCORES)?;
-        Monitor::from_state(state, &scores).map_err(|error| Error::malformed(path, WHAT, error))
+        Monitor::from_state(state, &scores)
+            .map_err(|error| Error::malformed(path, Content::Monitor.name(), error))
     }
 }
 

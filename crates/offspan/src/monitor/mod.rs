@@ -18,6 +18,7 @@
 //! After a change the new rows join the ranking, so the new state slowly becomes the usual one and
 //! evidence stops growing. The first alarm is the news; start a new monitor after acting on it.
 
+mod batches;
 mod file;
 mod martingale;
 mod ranks;
@@ -30,6 +31,7 @@ mod uniform;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use self::batches::{BATCHES_REMEMBERED, SeenBatch, id_of_name, id_of_rows, id_of_scores};
 use self::martingale::Martingale;
 use self::ranks::Ranks;
 pub use self::report::{Alarm, AlarmKind, BatchReport, Evidence, Lowest};
@@ -106,6 +108,7 @@ pub struct Monitor {
     share: Martingale,
     distribution: Martingale,
     alarms: Vec<Alarm>,
+    seen: Vec<SeenBatch>,
 }
 
 impl Monitor {
@@ -132,6 +135,7 @@ impl Monitor {
             share: Martingale::share(options.lowest_share()),
             distribution: Martingale::distribution(),
             alarms: Vec::new(),
+            seen: Vec::new(),
             options,
         })
     }

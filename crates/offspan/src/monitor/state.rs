@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::martingale::{Martingale, Wealth};
 use super::ranks::Ranks;
-use super::{Alarm, Monitor, MonitorOptions, sorted};
+use super::{Alarm, Monitor, MonitorOptions, SeenBatch, sorted};
 use crate::{Error, Result};
 
 /// All of a monitor but its scores.
@@ -17,6 +17,9 @@ pub struct MonitorState {
     share: Wealth,
     distribution: Wealth,
     alarms: Vec<Alarm>,
+    /// Files of version 1 have none.
+    #[serde(default)]
+    seen: Vec<SeenBatch>,
 }
 
 impl MonitorState {
@@ -39,6 +42,7 @@ impl Monitor {
             share: self.share.wealth().clone(),
             distribution: self.distribution.wealth().clone(),
             alarms: self.alarms.clone(),
+            seen: self.seen.clone(),
         };
         (header, self.ranks.iter().collect())
     }
@@ -76,6 +80,7 @@ impl Monitor {
             reference_hash: header.reference_hash,
             rows: header.rows,
             alarms: header.alarms,
+            seen: header.seen,
             ranks: Ranks::from_sorted(&sorted("stored monitor", scores)?),
         })
     }

@@ -18,6 +18,7 @@ use offspan::{
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Numbers in [0, 1) that look random and are the same everywhere (SplitMix64).
 pub(crate) struct Noise(pub(crate) u64);
@@ -416,7 +417,8 @@ pub(crate) fn put(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf
     path
 }
 
-/// Changes the JSON document and the tensors of a file that offspan wrote.
+/// Changes the JSON document and the tensors of a file that offspan wrote; the checksum is made right
+/// again where there is one.
 pub(crate) fn alter(bytes: &[u8], change: impl FnOnce(&mut Value, &mut Tensors)) -> Vec<u8> {
     let (_, header) = SafeTensors::read_metadata(bytes).unwrap();
     let (key, json) = header.metadata().clone().unwrap().into_iter().next().unwrap();
@@ -428,7 +430,16 @@ pub(crate) fn alter(bytes: &[u8], change: impl FnOnce(&mut Value, &mut Tensors))
         .map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
         .collect();
     change(&mut json, &mut parts);
-    tensors(&parts, Some(HashMap::from([(key, json.to_string())])))
+    let blank = format!("xxh3-128:{:032}", 0);
+    if json.get("checksum").is_some() {
+        json["checksum"] = blank.clone().into();
+    }
+    let mut bytes = tensors(&parts, Some(HashMap::from([(key, json.to_string())])));
+    if let Some(at) = bytes.windows(blank.len()).position(|part| part == blank.as_bytes()) {
+        let checksum = format!("xxh3-128:{:032x}", xxh3_128(&bytes));
+        bytes[at..at + blank.len()].copy_from_slice(checksum.as_bytes());
+    }
+    bytes
 }
 
 /// The names in a folder, hidden ones too.

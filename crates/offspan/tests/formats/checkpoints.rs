@@ -232,3 +232,107 @@ fn a_checkpoint_notices_other_frequencies() {
     let told = fit_parts(2.0).unwrap_err().to_string();
     assert!(told.contains("cannot resume") && told.contains("frequencies"), "{told}");
 }
+
+/// Moves a folder away after so many reports of progress and, after some more, back again. Keeps the
+/// notes.
+struct TakeAway {
+    folder: std::path::PathBuf,
+    away: usize,
+    back: usize,
+    reports: AtomicUsize,
+    notes: Mutex<Vec<String>>,
+}
+
+impl TakeAway {
+    fn elsewhere(&self) -> std::path::PathBuf {
+        self.folder.with_extension("away")
+    }
+}
+
+impl Observer for TakeAway {
+    fn advance(&self, _: u64) {
+        let report = self.reports.fetch_add(1, Ordering::SeqCst) + 1;
+        if report == self.away {
+            std::fs::rename(&self.folder, self.elsewhere()).unwrap();
+        } else if report == self.back {
+            std::fs::rename(self.elsewhere(), &self.folder).unwrap();
+        }
+    }
+
+    fn note(&self, text: &str) {
+        self.notes.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_told_once_and_does_not_stop_the_fit() {
+    // Six chunks; the first report tells where the pass stands.
+    let train = features(45_000, 4, 1);
+    let spec = MethodSpec::Kpca(pca());
+    let reference = fit_with(&spec, train.view(), &whole_fit()).unwrap().to_bytes();
+    // When the folder goes and comes back, and how often that is told: once for each time it is gone.
+    for (away, back, told) in [(3, 5, 1), (2, usize::MAX, 1), (usize::MAX, usize::MAX, 0)] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let checkpoint = Checkpointing { path: folder.join("c"), every: Duration::ZERO };
+        let observer = TakeAway {
+            folder: folder.clone(),
+            away,
+            back,
+            reports: AtomicUsize::new(0),
+            notes: Mutex::default(),
+        };
+        let options =
+            FitOptions { checkpoint: Some(&checkpoint), observer: &observer, ..whole_fit() };
+        let detector = fit_with(&spec, train.view(), &options).unwrap();
+        assert_eq!(detector.to_bytes(), reference);
+        let notes = observer.notes.lock().unwrap();
+        assert_eq!(notes.len(), told, "{notes:?}");
+        for note in notes.iter() {
+            assert!(note.contains("the checkpoint could not be saved: cannot"), "{note}");
+            assert!(note.contains("folder/c") && note.contains("the fit goes on"), "{note}");
+        }
+        detector.remove_checkpoints(&checkpoint).unwrap();
+        if away == 3 {
+            // It was there again at the end, saved, and removed.
+            assert_eq!(names_in(&folder), [""; 0]);
+        }
+        if away == 2 {
+            assert_eq!(names_in(&observer.elsewhere()), [""; 0], "no partial file");
+        }
+    }
+}
+
+/// Takes a folder away after the first chunk and asks to stop after the second.
+struct TakeAwayAndStop(TakeAway);
+
+impl Observer for TakeAwayAndStop {
+    fn advance(&self, steps: u64) {
+        self.0.advance(steps);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.reports.load(Ordering::SeqCst) == 3
+    }
+}
+
+#[test]
+fn a_stopped_fit_does_not_claim_progress_that_it_could_not_save() {
+    let train = features(LONG, 4, 1);
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let (path, every) = (folder.join("c"), Duration::from_secs(3600));
+    let checkpoint = Checkpointing { path, every };
+    let observer = TakeAwayAndStop(TakeAway {
+        folder,
+        away: 2,
+        back: usize::MAX,
+        reports: AtomicUsize::new(0),
+        notes: Mutex::default(),
+    });
+    let options = FitOptions { checkpoint: Some(&checkpoint), observer: &observer, ..whole_fit() };
+    let error = fit_with(&MethodSpec::Kpca(pca()), train.view(), &options).unwrap_err();
+    assert_eq!(error.to_string(), "interrupted; no output was written; no progress was saved");
+}

@@ -94,8 +94,21 @@ fn files() {
         ),
         (
             "of a later version",
-            |d| resume(d, |json, _| json["version"] = json!(2)),
-            "{dir}/checkpoint: an offspan checkpoint of version 2; this program reads version 1",
+            |d| resume(d, |json, _| json["version"] = json!(3)),
+            "{dir}/checkpoint: an offspan checkpoint of version 3; this program reads version 1 to 2: a \
+             later offspan wrote it",
+        ),
+        (
+            "with another byte",
+            |d| {
+                checkpoint(d, |_, _| {});
+                let path = d.join("checkpoint");
+                let mut bytes = std::fs::read(&path).unwrap();
+                *bytes.last_mut().unwrap() ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+                with_checkpoint(d, pca(), &features(40, WIDTH, 1))
+            },
+            "{dir}/checkpoint: an offspan checkpoint that is damaged: …",
         ),
         (
             "with a row that is none",

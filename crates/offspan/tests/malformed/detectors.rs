@@ -78,11 +78,59 @@ fn files() {
             "a later version",
             |d| {
                 load(d, nys(), |json, _| {
-                    json["version"] = json!(3);
+                    json["version"] = json!(4);
                     json["spec"] = json!("in a form of the future");
                 })
             },
-            "{dir}/x.offspan: an offspan detector of version 3; this program reads version 2",
+            "{dir}/x.offspan: an offspan detector of version 4; this program reads version 2 to 3: a \
+             later offspan wrote it",
+        ),
+        (
+            "the first version",
+            |d| load(d, nys(), |json, _| *json = json!({"version": 1, "method": "kpca-nys"})),
+            "{dir}/x.offspan: an offspan detector of version 1; this program reads version 2 to 3: fit \
+             again",
+        ),
+        (
+            "without a checksum",
+            |d| {
+                load(d, nys(), |json, _| {
+                    drop(json.as_object_mut().unwrap().remove("checksum"));
+                })
+            },
+            "{dir}/x.offspan: not an offspan detector: it has no checksum, and files of version 3 have \
+             one",
+        ),
+        (
+            "with a checksum that is none",
+            |d| {
+                let mut bytes = detector(&nys()).to_bytes();
+                let at = bytes.windows(9).position(|part| part == b"xxh3-128:").unwrap();
+                bytes[at] = b'y';
+                load_bytes(d, &bytes)
+            },
+            "{dir}/x.offspan: not an offspan detector: expected a checksum of xxh3-128: and 32 digits, \
+             got yxh3-128:…",
+        ),
+        (
+            "with another byte in its data",
+            |d| {
+                let mut bytes = detector(&nys()).to_bytes();
+                *bytes.last_mut().unwrap() ^= 1;
+                load_bytes(d, &bytes)
+            },
+            "{dir}/x.offspan: an offspan detector that is damaged: its bytes have the checksum \
+             xxh3-128:…, and those that were written had xxh3-128:…; restore it or make it again",
+        ),
+        (
+            "that says it is of the version before, which had no checksum",
+            |d| {
+                let bytes = detector(&nys()).to_bytes();
+                let mut bytes = alter(&bytes, |json, _| json["version"] = json!(2));
+                *bytes.last_mut().unwrap() ^= 1;
+                load_bytes(d, &bytes)
+            },
+            "{dir}/x.offspan: an offspan detector that is damaged: …",
         ),
         (
             "no version",
@@ -407,7 +455,8 @@ fn moments() {
                     alter(&Moments::new(3).to_bytes(), |json, _| json["version"] = json!(9));
                 told(Moments::load(&put(d, "m", bytes)))
             },
-            "{dir}/m: a file of moments of version 9; this program reads version 1",
+            "{dir}/m: a file of moments of version 9; this program reads version 1 to 2: a later offspan \
+             wrote it",
         ),
         (
             "scatter of another shape",

@@ -102,7 +102,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::io::Bytes;
+    use crate::io::{Bytes, Content, Format};
     use crate::random::{Random, Stream};
 
     fn small() -> Autoencoder {
@@ -114,7 +114,8 @@ mod tests {
     fn reopened(model: &Autoencoder, width: usize) -> Result<Autoencoder> {
         let mut writer = TensorWriter::default();
         model.write("auto.", &mut writer);
-        let bytes = Bytes::Static(writer.to_bytes("test", "{}".to_owned()).leak());
+        let format = Format { content: Content::Detector, version: 1, oldest: 1, if_older: "" };
+        let bytes = Bytes::Static(writer.to_bytes(&format, serde_json::json!({})).leak());
         let file = TensorFile::from_bytes(Path::new("memory"), bytes).unwrap();
         Autoencoder::read(&file, "auto.", width)
     }
