@@ -8,6 +8,8 @@ use offspan::io::{ElementType, RawLayout, read_index_list};
 use offspan::metrics::{FprRule, IntervalMethod};
 use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
 
+use crate::output::Json;
+
 /// Tells how far a sample lies off the span of a network's own features.
 ///
 /// offspan learns, from the features that a trained network gives for its own data, the subspace
@@ -22,6 +24,9 @@ First steps:
   offspan score net.offspan new.npy                one line per row: score, p-value, in or out
   offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
   offspan eval PACK --method all --report out/     the same as a page with pictures
+
+For machines: --json prints one JSON document on stdout instead of words, and --json=FILE writes it to a
+file beside the words, in every command that has results.
 
 Exit codes: 0 fine, 1 the question was answered \"no\" (score --check, calibrate --check, monitor),
 2 error, 130 interrupted.")]
@@ -63,6 +68,26 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write one page per command
     Man(ManArgs),
+}
+
+/// Results for machines: one rule for every command.
+#[derive(Args, Clone, Default)]
+pub(crate) struct JsonArgs {
+    /// Print JSON on stdout instead of words; =FILE: write it there, beside the words
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-"
+    )]
+    json: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    pub(crate) fn target(&self) -> Json<'_> {
+        Json::of(self.json.as_deref())
+    }
 }
 
 /// What belongs to features that come as single files.
@@ -124,9 +149,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]
@@ -180,9 +204,8 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Long fits")]
     pub(crate) checkpoint_every: f64,
 
-    /// Print a JSON summary instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     #[command(flatten)]
     pub(crate) data_args: DataArgs,
@@ -198,22 +221,25 @@ Examples:
   offspan score net.offspan new.npy -o scores.npy      one float64 per row
   offspan score net.offspan batch.npy --check          exit code 1 if a row is out
   offspan score net.offspan batch.npy --fdr 0.1        at most a tenth of the rows called out are in
+  offspan score net.offspan monday.npy tuesday.npy     several files, named in a column of their own
+  offspan score net.offspan my-pack/ood                every feature file in a folder
+  my-program | offspan score net.offspan -             CSV or .npy on stdin
 
-A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
+Rows of several files are one batch: --check asks for any of them, --fdr decides over all. A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
 pub(crate) struct ScoreArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
 
-    /// Rows to score: .npy, .safetensors
-    pub(crate) file: PathBuf,
+    /// Rows to score: .npy or .safetensors files, folders of them, or - for CSV or .npy on stdin
+    #[arg(required = true, value_name = "FILE|FOLDER|-")]
+    pub(crate) files: Vec<PathBuf>,
 
     /// Write the scores: .npy (float64) or .csv [default: CSV to stdout]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Print one JSON document instead of CSV
-    #[arg(long, conflicts_with = "output")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Exit with 1 if any row is out; needs a detector with a threshold
     #[arg(long)]
@@ -224,11 +250,12 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "SHARE")]
     pub(crate) fdr: Option<f64>,
 
-    /// Logits of the same rows, for detectors that use the energy
+    /// Logits of the same rows, one file for each file of rows in the same order, for detectors that
+    /// use the energy
     #[arg(long, value_name = "FILE")]
-    pub(crate) logits: Option<PathBuf>,
+    pub(crate) logits: Vec<PathBuf>,
 
-    /// Type and width of a file without header, such as f64:2048
+    /// Type and width of files without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
     pub(crate) raw: Option<RawLayout>,
 }
@@ -268,9 +295,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "P", requires = "check")]
     pub(crate) level: Option<f64>,
 
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Logits of the same rows, for detectors that use them
     #[arg(long, value_name = "FILE", requires = "file")]
@@ -320,9 +346,8 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Type and width of files without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
@@ -355,12 +380,16 @@ Examples:
   offspan eval PACK --detector net.offspan --ci delong
   offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
 
-A pack is a folder with train, test and ood/NAME (.safetensors or .npy) and, where known,
-head.safetensors. Methods are fitted on train, nothing held out for a threshold; test is the
+A pack is a folder with train, test and ood/NAME or ood/GROUP/NAME and, where known, the last layer:
+.safetensors with features, logits and labels, and head.safetensors; or NAME.npy, NAME-logits.npy and
+NAME-labels.npy, and head-weight.npy and head-bias.npy. Methods are fitted on train, nothing held out for a threshold; test is the
 in-distribution side.")]
+#[command(override_usage = "offspan eval [OPTIONS] <PACK>")]
 pub(crate) struct EvalArgs {
+    // In `eval --json PACK` the folder looks like the value of the flag; `eval::pack` sets that right.
     /// A pack folder
-    pub(crate) pack: PathBuf,
+    #[arg(required_unless_present = "json")]
+    pub(crate) pack: Option<PathBuf>,
 
     /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
     /// [default: auto]
@@ -371,8 +400,9 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "DETECTOR", value_delimiter = ',')]
     pub(crate) detector: Vec<PathBuf>,
 
-    /// Write the results as JSON (`-`: to stdout, instead of the table)
-    #[arg(long, value_name = "FILE")]
+    // Older than the rule, so FILE may also stand behind a space.
+    /// Print JSON on stdout instead of the table; with a file: write it there, beside the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 
     /// Write a report with pictures into this folder: one page that needs nothing else, and its plots as
@@ -436,9 +466,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     #[command(flatten)]
     pub(crate) data_args: DataArgs,
@@ -550,9 +579,8 @@ pub(crate) struct InspectArgs {
     #[arg(value_name = "DETECTOR|PACK|FILE")]
     pub(crate) path: PathBuf,
 
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Type and width of a file without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
@@ -561,9 +589,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Args)]
 pub(crate) struct MethodsArgs {
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]

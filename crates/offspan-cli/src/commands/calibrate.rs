@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args::CalibrateArgs;
-use crate::output::{Failure, percent, print, print_json};
+use crate::output::{Failure, percent};
 use crate::progress::Progress;
 
 /// A p-value below this says that rows do not fit.
@@ -23,6 +23,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
         (_, true) => check(args),
         (Some(output), false) => {
             check_writable(output)?;
+            args.json.target().check()?;
             let mut detector = Detector::load(&args.detector)?;
             let known = detector.threshold().map(|threshold| threshold.promise);
             let default = known.unwrap_or_default();
@@ -35,16 +36,18 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
                 None => detector.set_promise(promise)?,
             }
             detector.save(output)?;
-            if args.json {
-                print_json(&json!({
+            let document = || {
+                json!({
                     "schema": "offspan.calibrate/1",
                     "detector": output,
                     "threshold": detector.threshold(),
-                }))?;
-            } else {
+                })
+            };
+            let words = || {
                 let threshold = detector.threshold().map_or_else(String::new, threshold_in_words);
-                print(&format!("{threshold}written to {}\n", output.display()))?;
-            }
+                format!("{threshold}written to {}\n", output.display())
+            };
+            args.json.target().tell(document, words)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -55,6 +58,7 @@ fn check(args: &CalibrateArgs) -> Outcome {
     if !(level > 0.0 && level < 1.0) {
         return Err(Failure::Usage(format!("--level: expected a share in (0, 1), got {level}")));
     }
+    args.json.target().check()?;
     let detector = Detector::load(&args.detector)?;
     let Some(known) = detector.calibration() else {
         return Err(Failure::Usage(format!(
@@ -68,16 +72,15 @@ fn check(args: &CalibrateArgs) -> Outcome {
     };
     let check = known.check(&detector.score_dataset(&rows, &Progress::default())?)?;
     let fits = check.p_value >= level;
-    if args.json {
-        print_json(&json!({
+    let document = || {
+        json!({
             "schema": "offspan.calibration-check/1",
             "fits": fits,
             "level": level,
             "check": check,
-        }))?;
-    } else {
-        print(&check_in_words(&check, fits, level))?;
-    }
+        })
+    };
+    args.json.target().tell(document, || check_in_words(&check, fits, level))?;
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::calibrate::threshold_in_words;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, size};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &FitArgs) -> Outcome {
@@ -27,6 +27,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     let method_options = args.method_args.read()?;
     let spec = &method_options.method(&args.method)?;
     check_writable(&args.output)?;
+    args.json.target().check()?;
     let checkpoint = checkpointing(args, spec)?;
     let (data, head) = open(&args.data, &args.data_args)?;
     let calibrate = args
@@ -52,17 +53,16 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
     let bytes = std::fs::metadata(&args.output).map_or(0, |metadata| metadata.len());
-    if args.json {
-        print_json(&json!({
+    let document = || {
+        json!({
             "schema": "offspan.fit/1",
             "detector": args.output,
             "bytes": bytes,
             "seconds": seconds,
             "info": detector.info(),
-        }))?;
-    } else {
-        print(&in_words(args, &detector, seconds, bytes))?;
-    }
+        })
+    };
+    args.json.target().tell(document, || in_words(args, &detector, seconds, bytes))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,9 +132,9 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
     }
     let _ = writeln!(
         text,
-        "written to {} ({:.1} MB)\n\nnext: offspan score {} NEW.npy",
+        "written to {} ({})\n\nnext: offspan score {} NEW.npy",
         args.output.display(),
-        bytes as f64 / 1e6,
+        size(bytes),
         args.output.display()
     );
     text

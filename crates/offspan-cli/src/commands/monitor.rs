@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args::MonitorArgs;
-use crate::output::{Failure, Table, percent, print, print_json};
+use crate::output::{Failure, Table, percent};
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &MonitorArgs) -> Outcome {
@@ -20,6 +20,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Outcome {
             args.logits.len()
         )));
     }
+    args.json.target().check()?;
     let detector = Detector::load(&args.detector)?;
     let mut monitor = begin(args, &detector)?;
     let mut reports = Vec::new();
@@ -32,21 +33,21 @@ pub(crate) fn run(args: &MonitorArgs) -> Outcome {
     if let Some(path) = &args.state {
         monitor.save(path)?;
     }
-    if args.json {
+    let document = || {
         let batches: Vec<_> = reports
             .iter()
             .map(|(file, report)| json!({ "file": file, "report": report }))
             .collect();
-        print_json(&json!({
+        json!({
             "schema": "offspan.monitor/1",
             "options": monitor.options(),
             "rows": monitor.rows(),
             "alarms": monitor.alarms(),
             "batches": batches,
-        }))?;
-    } else {
-        print(&format!("{}\n{}", table(&reports), verdict(&monitor)))?;
-    }
+        })
+    };
+    let words = || format!("{}\n{}", table(&reports), verdict(&monitor));
+    args.json.target().tell(document, words)?;
     Ok(if monitor.alarms().is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

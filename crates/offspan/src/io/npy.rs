@@ -10,7 +10,7 @@ use super::matrix::{ElementType, Matrix, Order};
 use super::{Bytes, write_bytes};
 use crate::{Error, Result};
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
+pub(super) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const WHAT: &str = "a .npy file";
 /// Far more than any header of a plain array needs.
 const LONGEST_HEADER: usize = 1 << 20;
@@ -26,7 +26,12 @@ pub(super) struct NpyArray {
 
 /// Opens a two-dimensional float array.
 pub(super) fn open(path: &Path) -> Result<Matrix> {
-    let array = parse(path)?;
+    from_bytes(path, Bytes::map(path)?)
+}
+
+/// A two-dimensional float array in the bytes of such a file.
+pub(super) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Matrix> {
+    let array = parse_bytes(path, bytes)?;
     let element = float_type(&array.descr).ok_or_else(|| Error::ElementType {
         path: path.to_owned(),
         what: "the array".to_owned(),
@@ -70,7 +75,10 @@ fn float_type(descr: &str) -> Option<ElementType> {
 
 /// Reads and checks the header; the data range is checked against the file's length.
 pub(super) fn parse(path: &Path) -> Result<NpyArray> {
-    let bytes = Bytes::map(path)?;
+    parse_bytes(path, Bytes::map(path)?)
+}
+
+fn parse_bytes(path: &Path, bytes: Bytes) -> Result<NpyArray> {
     let all = bytes.as_slice();
     let truncated = |what, expected: usize| Error::Truncated {
         path: path.to_owned(),
