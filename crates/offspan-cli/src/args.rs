@@ -376,7 +376,7 @@ Examples:
   offspan eval PACK --method all
   offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
   offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
-  offspan eval PACK --method kpca-nys --gamma 0.5 --json result.json
+  offspan eval PACK --method kpca-nys --gamma 0.5 --json=result.json
   offspan eval PACK --detector net.offspan --ci delong
   offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
 

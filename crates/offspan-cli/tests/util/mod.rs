@@ -4,6 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -45,6 +46,20 @@ impl Place {
     #[track_caller]
     pub(crate) fn run(&self, line: &str) -> Ran {
         Ran::new(line, self.command(line).output().unwrap())
+    }
+
+    /// The same with something on stdin.
+    #[track_caller]
+    pub(crate) fn run_with(&self, line: &str, stdin: &[u8]) -> Ran {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        // A command that refuses what it reads stops listening.
+        std::thread::scope(|scope| {
+            scope.spawn(move || pipe.write_all(stdin));
+            Ran::new(line, child.wait_with_output().unwrap())
+        })
     }
 
     /// Starts a command whose output is kept for [`finish`].
