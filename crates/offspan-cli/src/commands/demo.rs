@@ -133,7 +133,7 @@ const LINES: &[Line] = &[
     Line::plain("knn"),
     Line { label: "pca, no cosine", method: "pca", flags: &[("--no-cosine", "")] },
     Line::plain("pca"),
-    Line::plain("kpca-rff"),
+    Line { label: "kpca-rff, 1024 features", method: "kpca-rff", flags: &[("--features", "1024")] },
     Line { label: "kpca-nys, 512 landmarks", method: "kpca-nys", flags: &[("--landmarks", "512")] },
     Line {
         label: "kpca-nys, 512 uniform, complete",

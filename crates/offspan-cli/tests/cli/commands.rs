@@ -13,7 +13,7 @@ const DEMO: [&str; 9] = [
     "knn",
     "pca, no cosine",
     "pca",
-    "kpca-rff",
+    "kpca-rff, 1024 features",
     "kpca-nys, 512 landmarks",
     "kpca-nys, 512 uniform, complete",
     "kpca-nys, 512 uniform, complete, fused",
