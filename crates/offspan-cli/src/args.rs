@@ -8,6 +8,8 @@ use offspan::io::{ElementType, RawLayout, read_index_list};
 use offspan::metrics::{FprRule, IntervalMethod};
 use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
 
+use crate::output::Json;
+
 /// One sentence for every command that writes files.
 const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
 
@@ -25,6 +27,9 @@ First steps:
   offspan score net.offspan new.npy                one line per row: score, p-value, in or out
   offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
   offspan eval PACK --method all --report out/     the same as a page with pictures
+
+For machines: --json prints one JSON document on stdout instead of words, and --json=FILE writes it to a
+file beside the words, in every command that has results.
 
 Exit codes: 0 fine, 1 the question was answered \"no\" (score --check, calibrate --check, monitor),
 2 error, 130 interrupted, 143 terminated.")]
@@ -66,6 +71,26 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page, or write one page per command
     Man(ManArgs),
+}
+
+/// Results for machines: one rule for every command.
+#[derive(Args, Clone, Default)]
+pub(crate) struct JsonArgs {
+    /// Print JSON on stdout instead of words; =FILE: write it there, beside the words
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-"
+    )]
+    json: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    pub(crate) fn target(&self) -> Json<'_> {
+        Json::of(self.json.as_deref())
+    }
 }
 
 /// What belongs to features that come as single files.
@@ -142,9 +167,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, help = FORCE)]
     pub(crate) force: bool,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]
@@ -201,9 +225,8 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, help_heading = "Long fits")]
     pub(crate) checkpoint_every: f64,
 
-    /// Print a JSON summary instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     #[command(flatten)]
     pub(crate) data_args: DataArgs,
@@ -219,25 +242,28 @@ Examples:
   offspan score net.offspan new.npy -o scores.npy      one float64 per row
   offspan score net.offspan batch.npy --check          exit code 1 if a row is out
   offspan score net.offspan batch.npy --fdr 0.1        at most a tenth of the rows called out are in
+  offspan score net.offspan monday.npy tuesday.npy     several files, named in a column of their own
+  offspan score net.offspan my-pack/ood                every feature file in a folder
+  my-program | offspan score net.offspan -             CSV or .npy on stdin
 
-A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
+Rows of several files are one batch: --check asks for any of them, --fdr decides over all. A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
 pub(crate) struct ScoreArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
 
-    /// Rows to score: .npy, .safetensors
-    pub(crate) file: PathBuf,
+    /// Rows to score: .npy or .safetensors files, folders of them, or - for CSV or .npy on stdin
+    #[arg(required = true, value_name = "FILE|FOLDER|-")]
+    pub(crate) files: Vec<PathBuf>,
 
     /// Write the scores: .npy (float64) or .csv [default: CSV to stdout]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
 
-    #[arg(long, requires = "output", help = FORCE)]
+    #[arg(long, help = FORCE)]
     pub(crate) force: bool,
 
-    /// Print one JSON document instead of CSV
-    #[arg(long, conflicts_with = "output")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Exit with 1 if any row is out; needs a detector with a threshold
     #[arg(long)]
@@ -248,11 +274,12 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "SHARE")]
     pub(crate) fdr: Option<f64>,
 
-    /// Logits of the same rows, for detectors that use the energy
+    /// Logits of the same rows, one file for each file of rows in the same order, for detectors that
+    /// use the energy
     #[arg(long, value_name = "FILE")]
-    pub(crate) logits: Option<PathBuf>,
+    pub(crate) logits: Vec<PathBuf>,
 
-    /// Type and width of a file without header, such as f64:2048
+    /// Type and width of files without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
     pub(crate) raw: Option<RawLayout>,
 }
@@ -295,9 +322,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "P", requires = "check")]
     pub(crate) level: Option<f64>,
 
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Logits of the same rows, for detectors that use them
     #[arg(long, value_name = "FILE", requires = "file")]
@@ -365,9 +391,8 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Type and width of files without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
@@ -396,16 +421,20 @@ Examples:
   offspan eval PACK --method all
   offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
   offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
-  offspan eval PACK --method kpca-nys --gamma 0.5 --json result.json
+  offspan eval PACK --method kpca-nys --gamma 0.5 --json=result.json
   offspan eval PACK --detector net.offspan --ci delong
   offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
 
-A pack is a folder with train, test and ood/NAME (.safetensors or .npy) and, where known,
-head.safetensors. Methods are fitted on train, nothing held out for a threshold; test is the
+A pack is a folder with train, test and ood/NAME or ood/GROUP/NAME and, where known, the last layer:
+.safetensors with features, logits and labels, and head.safetensors; or NAME.npy, NAME-logits.npy and
+NAME-labels.npy, and head-weight.npy and head-bias.npy. Methods are fitted on train, nothing held out for a threshold; test is the
 in-distribution side.")]
+#[command(override_usage = "offspan eval [OPTIONS] <PACK>")]
 pub(crate) struct EvalArgs {
+    // In `eval --json PACK` the folder looks like the value of the flag; `eval::pack` sets that right.
     /// A pack folder
-    pub(crate) pack: PathBuf,
+    #[arg(required_unless_present = "json")]
+    pub(crate) pack: Option<PathBuf>,
 
     /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
     /// [default: auto]
@@ -416,8 +445,9 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "DETECTOR", value_delimiter = ',')]
     pub(crate) detector: Vec<PathBuf>,
 
-    /// Write the results as JSON (`-`: to stdout, instead of the table)
-    #[arg(long, value_name = "FILE")]
+    // Older than the rule, so FILE may also stand behind a space.
+    /// Print JSON on stdout instead of the table; with a file: write it there, beside the table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
 
     /// Write a report with pictures into this folder: one page that needs nothing else, and its plots as
@@ -487,9 +517,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     #[command(flatten)]
     pub(crate) data_args: DataArgs,
@@ -604,9 +633,8 @@ pub(crate) struct InspectArgs {
     #[arg(value_name = "DETECTOR|STATE|PACK|FILE")]
     pub(crate) path: PathBuf,
 
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 
     /// Type and width of a file without header, such as f64:2048
     #[arg(long, value_name = "TYPE:WIDTH")]
@@ -615,9 +643,8 @@ pub(crate) struct InspectArgs {
 
 #[derive(Args)]
 pub(crate) struct MethodsArgs {
-    /// Print JSON instead of words
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]

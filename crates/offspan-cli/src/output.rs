@@ -1,12 +1,15 @@
 //! Results on stdout, errors on stderr, and what the exit code says.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
+use offspan::io::{Content, write_text};
 use offspan_study::StudyError;
 use serde::Serialize;
 
 use crate::interrupt;
+use crate::output_guard::Guard;
 
 /// Why a command did not finish.
 #[derive(Debug)]
@@ -47,8 +50,7 @@ impl Failure {
     }
 
     /// Prints the reason and gives the exit code: 2, or 130 after Ctrl-C and 143 after
-    /// a request to terminate. A reader that stopped
-    /// listening (`| head`) is no failure.
+    /// a request to terminate. A reader that stopped listening (`| head`) is no failure.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             _ if self.is_broken_pipe() => return ExitCode::SUCCESS,
@@ -84,12 +86,77 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Prints a value as JSON to stdout.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(json_text(value)? + "\n"))
 }
 
+/// Where results go as JSON, if anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Json<'a> {
+    /// Words only.
+    No,
+    /// To stdout, instead of words.
+    Stdout,
+    /// To a file, beside the words.
+    File(&'a Path),
+}
+
+impl<'a> Json<'a> {
+    /// What the flag says; `-` is stdout.
+    pub(crate) fn of(given: Option<&'a Path>) -> Self {
+        match given {
+            None => Json::No,
+            Some(path) if path == Path::new("-") => Json::Stdout,
+            Some(path) => Json::File(path),
+        }
+    }
+
+    /// Fails if the file cannot or must not be written: before the work, not after it.
+    pub(crate) fn check(self, guard: &Guard) -> Result<(), Failure> {
+        match self {
+            Json::File(path) => guard.file(path, Content::Results),
+            Json::No | Json::Stdout => Ok(()),
+        }
+    }
+
+    /// Whether a file will be written.
+    pub(crate) fn is_file(self) -> bool {
+        matches!(self, Json::File(_))
+    }
+
+    /// Whether stdout is the document's alone.
+    pub(crate) fn is_stdout(self) -> bool {
+        self == Json::Stdout
+    }
+
+    /// Says a line that belongs to the words, on stderr where stdout is the document's.
+    pub(crate) fn mention(self, line: &str) -> Result<(), Failure> {
+        match self.is_stdout() {
+            true => {
+                remark(line);
+                Ok(())
+            }
+            false => print(&format!("{line}\n")),
+        }
+    }
+
+    /// Tells a result: the document where it was asked for, words where stdout is free for them.
+    pub(crate) fn tell<T: Serialize>(
+        self,
+        document: impl FnOnce() -> T,
+        words: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match self {
+            Json::Stdout => return print_json(&document()),
+            Json::File(path) => write_text(path, &(json_text(&document())? + "\n"))?,
+            Json::No => {}
+        }
+        print(&words())
+    }
+}
+
 /// A value as indented JSON.
-pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value)
         .map_err(|error| Failure::Usage(format!("cannot write JSON: {error}")))
 }
@@ -137,9 +204,46 @@ pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.2}", 100.0 * fraction)
 }
 
+/// The size of a file.
+pub(crate) fn size(bytes: u64) -> String {
+    let rounded = |unit: f64| format!("{:.1}", bytes as f64 / unit);
+    // 999,950 bytes would be 1000.0 kB.
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..999_950 => format!("{} kB", rounded(1e3)),
+        999_950..999_950_000 => format!("{} MB", rounded(1e6)),
+        _ => format!("{} GB", rounded(1e9)),
+    }
+}
+
+/// Text as a cell of comma-separated values.
+pub(crate) fn csv_cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_the_unit_that_fits() {
+        let sizes =
+            [(12, "12 bytes"), (1_000, "1.0 kB"), (34_567, "34.6 kB"), (999_949, "999.9 kB")];
+        let larger = [(999_950, "1.0 MB"), (1_420_232, "1.4 MB"), (2_500_000_000, "2.5 GB")];
+        for (bytes, text) in sizes.into_iter().chain(larger) {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn cells_with_commas_and_quotes_are_quoted() {
+        let cells = ["a.npy", "a,b.npy", "say \"a\""].map(csv_cell);
+        assert_eq!(cells, ["a.npy", "\"a,b.npy\"", "\"say \"\"a\"\"\""]);
+    }
 
     #[test]
     fn tables_align_and_pad_short_rows() {

@@ -11,24 +11,36 @@ use crate::output::Failure;
 pub(crate) struct Guard {
     inputs: Vec<PathBuf>,
     force: bool,
+    /// Whether the command has a flag `--force` to speak of.
+    has_force: bool,
 }
 
 impl Guard {
     /// For a command that has a flag `--force`.
     pub(crate) fn new(force: bool) -> Self {
-        Guard { inputs: Vec::new(), force }
+        Guard { force, has_force: true, ..Guard::default() }
     }
 
-    /// Adds inputs: files, pack folders, or pairs of files with a comma between.
-    pub(crate) fn reads<'a>(mut self, paths: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+    /// Says that `--force` has nothing to act on.
+    pub(crate) fn expects_output(&self, writes: bool, flags: &str) -> Result<(), Failure> {
+        if self.force && !writes {
+            return Err(Failure::Usage(format!("--force: nothing is written without {flags}")));
+        }
+        Ok(())
+    }
+
+    /// Adds inputs: files, folders of feature files, pack folders, or pairs of files with a comma between.
+    pub(crate) fn reads(mut self, paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Self {
         for path in paths {
+            let path = path.as_ref();
             let pair = path.to_str().and_then(|text| text.split_once(','));
             match pair {
                 Some((first, second)) if !path.exists() => {
                     self.inputs.extend([first.into(), second.into()]);
                 }
                 _ if is_pack(path) => self.inputs.extend(files_of_pack(path)),
-                _ => self.inputs.push(path.clone()),
+                _ if path.is_dir() => self.inputs.extend(data_files(path)),
+                _ => self.inputs.push(path.to_owned()),
             }
         }
         self
@@ -80,7 +92,9 @@ impl Guard {
     fn replaces(&self, path: &Path, written: Content) -> Result<(), Failure> {
         match check_replaces(path, written) {
             Err(offspan::Error::OtherKind { .. }) if self.force && can_be_forced(written) => Ok(()),
-            Err(error @ offspan::Error::OtherKind { .. }) if can_be_forced(written) => {
+            Err(error @ offspan::Error::OtherKind { .. })
+                if self.has_force && can_be_forced(written) =>
+            {
                 Err(Failure::Usage(format!("{error} (--force replaces it)")))
             }
             other => Ok(other?),

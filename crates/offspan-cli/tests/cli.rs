@@ -15,6 +15,10 @@ mod errors;
 mod files;
 #[path = "cli/flags.rs"]
 mod flags;
+#[path = "cli/inputs.rs"]
+mod inputs;
+#[path = "cli/json.rs"]
+mod json;
 #[path = "cli/outputs.rs"]
 mod outputs;
 #[path = "cli/pipes.rs"]

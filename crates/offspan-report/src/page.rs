@@ -89,19 +89,23 @@ pub struct Table {
 pub struct Cell {
     /// What it says.
     pub text: String,
-    /// What it says in small letters below, such as a range.
-    pub note: String,
+    /// The ends of the interval around it, in small letters below.
+    pub interval: Option<[String; 2]>,
     /// Whether it is the best of its column.
     pub best: bool,
 }
 
 impl Cell {
-    /// Text and note in one line.
+    /// The interval as people write it.
+    fn range(&self) -> Option<String> {
+        self.interval.as_ref().map(|[low, high]| format!("({low} – {high})"))
+    }
+
+    /// Text and interval in one line.
     fn line(&self) -> String {
-        if self.note.is_empty() {
-            self.text.clone()
-        } else {
-            format!("{} {}", self.text, self.note)
+        match self.range() {
+            Some(range) => format!("{} {range}", self.text),
+            None => self.text.clone(),
         }
     }
 }
@@ -140,16 +144,17 @@ impl Table {
                 text.to_owned()
             }
         };
-        // A number and its note are two cells, or no reader would take the number for one.
-        let has_note = |column: usize| {
-            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.note.is_empty()))
+        // A number and the ends of its interval are three cells, or no reader would take them for
+        // numbers.
+        let has_interval = |column: usize| {
+            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.interval.is_some()))
         };
         let line = |cells: Vec<String>| cells.join(",") + "\n";
         let mut header = Vec::new();
         for (column, name) in self.header.iter().enumerate() {
             header.push(quoted(name));
-            if has_note(column) {
-                header.push(quoted(&format!("{name} interval")));
+            if has_interval(column) {
+                header.extend(["low", "high"].map(|end| quoted(&format!("{name} {end}"))));
             }
         }
         let mut text = line(header);
@@ -157,8 +162,9 @@ impl Table {
             let mut cells = Vec::new();
             for (column, cell) in row.iter().enumerate() {
                 cells.push(quoted(&cell.text));
-                if has_note(column) {
-                    cells.push(quoted(cell.note.trim_matches(['(', ')'])));
+                if has_interval(column) {
+                    let ends = cell.interval.clone().unwrap_or_default();
+                    cells.extend(ends.map(|end| quoted(&end)));
                 }
             }
             text += &line(cells);
@@ -281,8 +287,8 @@ impl Table {
             for (column, cell) in row.iter().enumerate() {
                 let text = escaped(&cell.text);
                 let mut text = if cell.best { format!("<strong>{text}</strong>") } else { text };
-                if !cell.note.is_empty() {
-                    write!(text, "<small>{}</small>", escaped(&cell.note))?;
+                if let Some(range) = cell.range() {
+                    write!(text, "<small>{}</small>", escaped(&range))?;
                 }
                 match column {
                     0 => write!(html, "<th scope=\"row\">{text}</th>")?,
@@ -374,7 +380,11 @@ mod tests {
             rows: vec![
                 vec![
                     "knn | react".into(),
-                    Cell { text: "4.65".to_owned(), note: "(4 – 5)".to_owned(), best: true },
+                    Cell {
+                        text: "4.65".to_owned(),
+                        interval: Some(["4".to_owned(), "5".to_owned()]),
+                        best: true,
+                    },
                 ],
                 vec!["\"pca\", plain".into(), "5.86".into()],
             ],
@@ -434,7 +444,7 @@ mod tests {
         );
         assert_eq!(
             table.csv(),
-            "method,FPR95,FPR95 interval\nknn | react,4.65,4 – 5\n\"\"\"pca\"\", plain\",5.86,\n"
+            "method,FPR95,FPR95 low,FPR95 high\nknn | react,4.65,4,5\n\"\"\"pca\"\", plain\",5.86,,\n"
         );
     }
 }

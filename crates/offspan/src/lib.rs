@@ -5,7 +5,7 @@
 //! that span.
 //!
 //! ```
-//! use ndarray::Array2;
+//! use offspan::ndarray::Array2;
 //! use offspan::io::Dataset;
 //! use offspan::{Detector, FitOptions, KpcaParams, MethodSpec};
 //!
@@ -36,6 +36,8 @@
 //!
 //! Scores have one direction everywhere: higher is more in-distribution. The same seed gives the
 //! same detector, bit for bit, whatever the number of threads.
+//!
+//! Arrays are those of [`ndarray`], which is re-exported so that its version cannot differ from ours.
 
 pub mod calibrate;
 mod detector;
@@ -78,6 +80,8 @@ mod training;
 mod vector;
 mod weights;
 
+pub use ndarray;
+
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
 pub use error::{Error, Result};
@@ -107,3 +111,8 @@ pub use real::{Precision, Real};
 pub use rectify::{Rectification, VraBounds};
 pub use subspace::Components;
 pub use synthetic::SyntheticFeatures;
+
+/// The programs of `docs/rust.md`, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+mod rust_page {}

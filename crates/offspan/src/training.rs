@@ -67,7 +67,10 @@ impl<'a> Training<'a> {
         self.data.labels.as_ref().ok_or_else(|| Error::MissingInput {
             who: format!("{who} on {}", self.data.name),
             what: "labels",
-            hint: "store each row's class as whole numbers `labels` beside `features`".to_owned(),
+            hint:
+                "store each row's class as whole numbers `labels` beside `features`, or give them \
+                   with --labels FILE"
+                    .to_owned(),
         })
     }
 

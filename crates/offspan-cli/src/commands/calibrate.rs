@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args::CalibrateArgs;
-use crate::output::{Failure, percent, print, print_json};
+use crate::output::{Failure, percent};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -24,10 +24,9 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
         (_, true) => check(args),
         (Some(output), false) => {
             // Not the detector: to replace it by itself with another threshold is a usual wish.
-            Guard::new(args.force)
-                .reads(&args.file)
-                .reads(&args.logits)
-                .file(output, Content::Detector)?;
+            let guard = Guard::new(args.force).reads(&args.file).reads(&args.logits);
+            guard.file(output, Content::Detector)?;
+            args.json.target().check(&guard)?;
             let mut detector = Detector::load(&args.detector)?;
             let known = detector.threshold().map(|threshold| threshold.promise);
             let default = known.unwrap_or_default();
@@ -40,16 +39,18 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
                 None => detector.set_promise(promise)?,
             }
             detector.save(output)?;
-            if args.json {
-                print_json(&json!({
+            let document = || {
+                json!({
                     "schema": "offspan.calibrate/1",
                     "detector": output,
                     "threshold": detector.threshold(),
-                }))?;
-            } else {
+                })
+            };
+            let words = || {
                 let threshold = detector.threshold().map_or_else(String::new, threshold_in_words);
-                print(&format!("{threshold}written to {}\n", output.display()))?;
-            }
+                format!("{threshold}written to {}\n", output.display())
+            };
+            args.json.target().tell(document, words)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -60,6 +61,9 @@ fn check(args: &CalibrateArgs) -> Outcome {
     if !(level > 0.0 && level < 1.0) {
         return Err(Failure::Usage(format!("--level: expected a share in (0, 1), got {level}")));
     }
+    let guard =
+        Guard::new(args.force).reads([&args.detector]).reads(&args.file).reads(&args.logits);
+    args.json.target().check(&guard)?;
     let detector = Detector::load(&args.detector)?;
     let Some(known) = detector.calibration() else {
         return Err(Failure::Usage(format!(
@@ -73,16 +77,15 @@ fn check(args: &CalibrateArgs) -> Outcome {
     };
     let check = known.check(&detector.score_dataset(&rows, &Progress::default())?)?;
     let fits = check.p_value >= level;
-    if args.json {
-        print_json(&json!({
+    let document = || {
+        json!({
             "schema": "offspan.calibration-check/1",
             "fits": fits,
             "level": level,
             "check": check,
-        }))?;
-    } else {
-        print(&check_in_words(&check, fits, level))?;
-    }
+        })
+    };
+    args.json.target().tell(document, || check_in_words(&check, fits, level))?;
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use offspan::io::{Dataset, Head, Pack, write_bytes};
 use offspan::metrics::EvalOptions;
-use offspan::{FuseName, MethodOptions, ResidualName, SamplingName};
+use offspan::{MethodOptions, MethodSpec};
 
 use offspan_study::evaluation::{Sets, document, fit_and_evaluate_all};
 use offspan_study::report;
@@ -13,7 +13,7 @@ use offspan_study::report;
 use super::eval::{Subject, report_intervals, table};
 use crate::Outcome;
 use crate::args::DemoArgs;
-use crate::output::{Failure, print, print_json};
+use crate::output::Failure;
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -28,12 +28,11 @@ const FILES: &[(&str, &[u8])] = &[
 ];
 
 pub(crate) fn run(args: &DemoArgs) -> Outcome {
-    if args.force && args.write_pack.is_none() && args.report.is_none() {
-        return Err(Failure::Usage(
-            "--force: nothing is written without --write-pack or --report".to_owned(),
-        ));
-    }
+    let json = args.json.target();
     let guard = Guard::new(args.force);
+    let writes = args.write_pack.is_some() || args.report.is_some() || json.is_file();
+    guard.expects_output(writes, "--write-pack, --report or --json=FILE")?;
+    json.check(&guard)?;
     if let Some(folder) = &args.report {
         guard.folder(folder, &report::files())?;
     }
@@ -47,9 +46,9 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     let sets = Sets::of(&pack)?;
     let interval = args.report.as_ref().and_then(|_| report_intervals(&sets));
     let options = EvalOptions { interval, ..EvalOptions::default() };
-    let methods = variants()
-        .into_iter()
-        .map(|(label, method, flags)| Ok((label.to_owned(), flags.method(method)?)))
+    let methods = LINES
+        .iter()
+        .map(|line| Ok((line.label.to_owned(), line.spec()?)))
         .collect::<Result<_, Failure>>()?;
     let mut subject = Subject::new(args.report.as_deref(), true);
     let progress = Progress::default();
@@ -63,28 +62,41 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
     }
     let document = document(&pack.name, &evaluations, &options);
     let page = subject.report(&pack.name, &sets, &evaluations, &options, &document)?;
-    if args.json {
-        print_json(&document)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    print(&format!(
-        "A small network was trained to tell ten kinds of clothing apart (Fashion-MNIST). Can its\n\
-         features also tell clothing from handwritten digits (two sets) and textures, which it has\n\
-         never seen? {} training rows of width {}.\n\n{}\n{NEXT}",
-        pack.train.rows(),
-        pack.train.width(),
-        table(&evaluations, &options, false)
-    ))?;
+    let words = || {
+        format!(
+            "A small network was trained to tell ten kinds of clothing apart (Fashion-MNIST). Can its\n\
+             features also tell clothing from handwritten digits (two sets) and textures, which it has\n\
+             never seen? {} training rows of width {}.\n\n{}\n{}\n{NEXT}",
+            pack.train.rows(),
+            pack.train.width(),
+            table(&evaluations, &options, false),
+            how_to_read()
+        )
+    };
+    let json = args.json.target();
+    json.tell(|| &document, words)?;
     if let Some(page) = page {
-        print(&format!("\nreport: {}\n", page.display()))?;
+        let apart = if json.is_stdout() { "" } else { "\n" };
+        json.mention(&format!("{apart}report: {}", page.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-const NEXT: &str = "\
-How to read it: a threshold that keeps 95 % of unseen clothing lets FPR95 % of the strangers pass;
-AUROC is the chance that a piece of clothing scores higher than a stranger.
+/// What the numbers mean, and the commands behind names that are no method's.
+fn how_to_read() -> String {
+    let mut text = "\
+How to read it: a threshold that keeps 95 % of unseen clothing lets FPR95 % of the OoD rows (digits,
+textures) pass; AUROC is the chance that a piece of clothing scores higher than an OoD row. A method's
+name alone means its defaults; the others, with `offspan eval demo-pack` before:
+"
+    .to_owned();
+    for line in LINES.iter().filter(|line| !line.flags.is_empty()) {
+        text += &format!("  {}: {}\n", line.label, line.command());
+    }
+    text
+}
 
+const NEXT: &str = "\
 Next, with these files or your own:
   offspan demo --write-pack demo-pack
   offspan fit demo-pack -o demo.offspan
@@ -93,31 +105,60 @@ Next, with these files or your own:
   offspan methods
 ";
 
-/// Label, method and flags of each line.
-fn variants() -> Vec<(&'static str, &'static str, MethodOptions)> {
-    let base = || MethodOptions { landmarks: Some(512), ..MethodOptions::default() };
-    let flags = MethodOptions::default;
-    let complete = || MethodOptions {
-        sampling: Some(SamplingName::Uniform),
-        residual: Some(ResidualName::Complete),
-        ..base()
-    };
-    vec![
-        ("auto", "auto", flags()),
-        ("energy", "energy", flags()),
-        ("knn", "knn", flags()),
-        ("pca, no cosine", "pca", MethodOptions { no_cosine: true, ..flags() }),
-        ("pca", "pca", flags()),
-        ("kpca-rff", "kpca-rff", MethodOptions { features: Some(1024), ..flags() }),
-        ("kpca-nys, low-energy", "kpca-nys", base()),
-        ("kpca-nys, uniform complete", "kpca-nys", complete()),
-        (
-            "kpca-nys, uniform complete, fused",
-            "kpca-nys",
-            MethodOptions { fuse: Some(FuseName::EnergyRatio), ..complete() },
-        ),
-    ]
+/// One line of the table.
+struct Line {
+    /// The method's name where it has its defaults; otherwise what differs from them, too.
+    label: &'static str,
+    method: &'static str,
+    /// Flags with their values; a flag without one has an empty value.
+    flags: &'static [(&'static str, &'static str)],
 }
+
+impl Line {
+    const fn plain(method: &'static str) -> Self {
+        Line { label: method, method, flags: &[] }
+    }
+
+    fn spec(&self) -> offspan::Result<MethodSpec> {
+        let mut options = MethodOptions::default();
+        for (flag, value) in self.flags {
+            options.set(flag, if value.is_empty() { "true" } else { value })?;
+        }
+        options.method(self.method)
+    }
+
+    /// What to give to `offspan eval PACK` to get the same numbers.
+    fn command(&self) -> String {
+        let flags: String =
+            self.flags.iter().map(|(flag, value)| format!(" {flag} {value}")).collect();
+        format!("--method {}{}", self.method, flags.trim_end())
+    }
+}
+
+const LINES: &[Line] = &[
+    Line::plain("auto"),
+    Line::plain("energy"),
+    Line::plain("knn"),
+    Line { label: "pca, no cosine", method: "pca", flags: &[("--no-cosine", "")] },
+    Line::plain("pca"),
+    Line { label: "kpca-rff, 1024 features", method: "kpca-rff", flags: &[("--features", "1024")] },
+    Line { label: "kpca-nys, 512 landmarks", method: "kpca-nys", flags: &[("--landmarks", "512")] },
+    Line {
+        label: "kpca-nys, 512 uniform, complete",
+        method: "kpca-nys",
+        flags: &[("--landmarks", "512"), ("--sampling", "uniform"), ("--residual", "complete")],
+    },
+    Line {
+        label: "kpca-nys, 512 uniform, complete, fused",
+        method: "kpca-nys",
+        flags: &[
+            ("--landmarks", "512"),
+            ("--sampling", "uniform"),
+            ("--residual", "complete"),
+            ("--fuse", "energy-ratio"),
+        ],
+    },
+];
 
 fn embedded_pack() -> Result<Pack, Failure> {
     let (mut train, mut test, mut head, mut ood) = (None, None, None, Vec::new());

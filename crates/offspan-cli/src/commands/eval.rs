@@ -4,18 +4,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::Detector;
-use offspan::io::{Content, Dataset, Pack, write_text};
+use offspan::io::{Dataset, Pack};
 use offspan::metrics::{EvalOptions, IntervalMethod};
 use offspan_study::evaluation::{
     Evaluations, LeftOut, MethodResult, Scored, Sets, comparison, document, evaluate_detector,
-    fit_and_evaluate_all, rate_name,
+    fit_and_evaluate_all, in_a_pack, rate_name,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::report;
 
 use crate::Outcome;
 use crate::args::EvalArgs;
-use crate::output::{Failure, Table, complain, json_text, percent, print, print_json, remark};
+use crate::output::{Failure, Json, Table, complain, percent};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -27,24 +27,16 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     };
     let method_options = args.method_args.read()?;
     let asked = method_options.methods(names)?;
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
-    let guard = Guard::new(args.force)
-        .reads([&args.pack])
-        .reads(&args.detector)
-        .reads(args.method_args.files());
-    if args.force && args.report.is_none() && (args.json.is_none() || to_stdout) {
-        return Err(Failure::Usage(
-            "--force: nothing is written without --json FILE or --report".to_owned(),
-        ));
-    }
-    if let (Some(path), false) = (&args.json, to_stdout) {
-        guard.file(path, Content::Results)?;
-    }
+    let (pack, json) = pack_and_json(args)?;
+    let guard =
+        Guard::new(args.force).reads([pack]).reads(&args.detector).reads(args.method_args.files());
+    guard.expects_output(args.report.is_some() || json.is_file(), "--json=FILE or --report")?;
+    json.check(&guard)?;
     if let Some(folder) = &args.report {
         guard.folder(folder, &report::files())?;
         report::prepare(folder)?;
     }
-    let pack = Pack::open_with(&args.pack, args.judge.raw)?;
+    let pack = Pack::open_with(pack, args.judge.raw)?;
     let sets = Sets::of(&pack)?;
     let interval = args.ci.or(args.report.as_ref().and_then(|_| report_intervals(&sets)));
     let options = EvalOptions {
@@ -72,8 +64,8 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         })?;
     for (name, detector) in detectors {
         let progress = Progress::new(format!("{name}:"));
-        let (result, scored) =
-            evaluate_detector(detector, &name, None, &sets, &options, &progress)?;
+        let evaluated = evaluate_detector(detector, &name, None, &sets, &options, &progress);
+        let (result, scored) = evaluated.map_err(in_a_pack)?;
         subject.consider(&result, scored);
         evaluations.results.push(result);
     }
@@ -83,21 +75,24 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         return Ok(ExitCode::from(2));
     }
     let document = document(&pack.name, &evaluations, &options);
-    match &args.json {
-        Some(_) if to_stdout => print_json(&document)?,
-        Some(path) => write_text(path, &(json_text(&document)? + "\n"))?,
-        None => {}
-    }
-    if !to_stdout {
-        print(&table(&evaluations, &options, args.ci.is_some()))?;
-    }
+    json.tell(|| &document, || table(&evaluations, &options, args.ci.is_some()))?;
     if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)? {
-        match to_stdout {
-            true => remark(&format!("report: {}", page.display())),
-            false => print(&format!("\nreport: {}\n", page.display()))?,
-        }
+        let apart = if json.is_stdout() { "" } else { "\n" };
+        json.mention(&format!("{apart}report: {}", page.display()))?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// The pack, and where JSON goes. `eval --json PACK` gives the folder to the flag, which cannot mean
+/// it: results are no folder.
+fn pack_and_json(args: &EvalArgs) -> Result<(&Path, Json<'_>), Failure> {
+    match (args.pack.as_deref(), args.json.as_deref()) {
+        (Some(pack), json) => Ok((pack, Json::of(json))),
+        (None, Some(folder)) if folder.is_dir() => Ok((folder, Json::Stdout)),
+        (None, _) => Err(Failure::Usage(
+            "eval needs a pack folder: offspan eval PACK --json, or --json=FILE".to_owned(),
+        )),
+    }
 }
 
 /// A report is for comparing, and a comparison without intervals misleads. Sets of one row have none.

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::calibrate::threshold_in_words;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, size};
 use crate::output_guard::{Guard, same_file};
 use crate::progress::Progress;
 
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         .reads(args.data_args.files())
         .reads(args.method_args.files());
     guard.file(&args.output, Content::Detector)?;
+    args.json.target().check(&guard)?;
     let checkpoint = checkpointing(args, spec, &guard)?;
     let (data, head) = open(&args.data, &args.data_args)?;
     let calibrate = args
@@ -62,17 +63,16 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
     let bytes = std::fs::metadata(&args.output).map_or(0, |metadata| metadata.len());
-    if args.json {
-        print_json(&json!({
+    let document = || {
+        json!({
             "schema": "offspan.fit/1",
             "detector": args.output,
             "bytes": bytes,
             "seconds": seconds,
             "info": detector.info(),
-        }))?;
-    } else {
-        print(&in_words(args, &detector, seconds, bytes))?;
-    }
+        })
+    };
+    args.json.target().tell(document, || in_words(args, &detector, seconds, bytes))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,9 +149,9 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
     }
     let _ = writeln!(
         text,
-        "written to {} ({:.1} MB)\n\nnext: offspan score {} NEW.npy",
+        "written to {} ({})\n\nnext: offspan score {} NEW.npy",
         args.output.display(),
-        bytes as f64 / 1e6,
+        size(bytes),
         args.output.display()
     );
     text

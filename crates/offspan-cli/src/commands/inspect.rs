@@ -14,10 +14,12 @@ use super::fit::{found_in_words, summary_in_words};
 use super::monitor::{evidence, verdict};
 use crate::Outcome;
 use crate::args::InspectArgs;
-use crate::output::{Failure, Table, percent, print, print_json};
+use crate::output::{Failure, Table, percent, size};
+use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
+    args.json.target().check(&Guard::default().reads([&args.path]))?;
     let (text, value) = if is_pack(&args.path) {
         pack(&Pack::open_with(&args.path, args.raw)?)?
     } else if args.raw.is_none() && is_monitor(&args.path) {
@@ -27,11 +29,7 @@ pub(crate) fn run(args: &InspectArgs) -> Outcome {
     } else {
         features(&open_dataset(&args.path, args.raw)?)?
     };
-    if args.json {
-        print_json(&value)?;
-    } else {
-        print(&text)?;
-    }
+    args.json.target().tell(|| value, || text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,8 +46,8 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
     let info = detector.info();
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut text = format!(
-        "an offspan detector ({:.1} MB): {}\n{} training rows of width {}, fingerprint {}\n",
-        bytes as f64 / 1e6,
+        "an offspan detector ({}): {}\n{} training rows of width {}, fingerprint {}\n",
+        size(bytes),
         info.method,
         info.training.rows,
         info.training.width,

@@ -7,13 +7,15 @@ use offspan::{CATALOGUE, PRESETS};
 
 use crate::Outcome;
 use crate::args::MethodsArgs;
-use crate::output::{print, print_json};
+use crate::output_guard::Guard;
 
 pub(crate) fn run(args: &MethodsArgs) -> Outcome {
-    if args.json {
-        print_json(&CATALOGUE)?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    args.json.target().check(&Guard::default())?;
+    args.json.target().tell(|| CATALOGUE, in_words)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words() -> String {
     let mut text = String::new();
     for method in CATALOGUE {
         // Writing to a String cannot fail.
@@ -32,6 +34,5 @@ pub(crate) fn run(args: &MethodsArgs) -> Outcome {
         let methods: Vec<&str> = preset.settings.iter().map(|setting| setting.method).collect();
         let _ = writeln!(text, "  {:<25} {}: {}", preset.name, preset.network, methods.join(", "));
     }
-    print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    text
 }

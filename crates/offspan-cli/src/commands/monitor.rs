@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::args::MonitorArgs;
-use crate::output::{Failure, Table, percent, print, print_json};
+use crate::output::{Failure, Table, percent, print};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 use crate::state_lock::lock;
@@ -24,13 +24,11 @@ pub(crate) fn run(args: &MonitorArgs) -> Outcome {
             )));
         }
     }
+    let guard = Guard::default().reads(&args.detector).reads(&args.files).reads(&args.logits);
     if let Some(path) = &args.state {
-        Guard::default()
-            .reads(&args.detector)
-            .reads(&args.files)
-            .reads(&args.logits)
-            .file(path, Content::Monitor)?;
+        guard.file(path, Content::Monitor)?;
     }
+    args.json.target().check(&guard.reads(&args.state))?;
     // Kept to the end: what is read from the state, counted and written is one step for others.
     let _lock = args.state.as_deref().map(lock).transpose()?;
     match (&args.detector, &args.state) {
@@ -81,22 +79,30 @@ fn tell(
     reports: &[(&Path, BatchReport)],
     seen: &[(&Path, SeenBatch)],
 ) -> Result<(), Failure> {
-    if args.json {
+    let document = || {
         let batches: Vec<_> = reports
             .iter()
             .map(|(file, report)| json!({ "file": file, "report": report }))
             .collect();
         let seen: Vec<_> =
             seen.iter().map(|(file, batch)| json!({ "file": file, "batch": batch })).collect();
-        return print_json(&json!({
+        json!({
             "schema": "offspan.monitor/1",
             "options": monitor.options(),
             "rows": monitor.rows(),
             "alarms": monitor.alarms(),
             "batches": batches,
             "seen_before": seen,
-        }));
-    }
+        })
+    };
+    args.json.target().tell(document, || in_sentences(monitor, reports, seen))
+}
+
+fn in_sentences(
+    monitor: &Monitor,
+    reports: &[(&Path, BatchReport)],
+    seen: &[(&Path, SeenBatch)],
+) -> String {
     let mut text = String::new();
     if !reports.is_empty() {
         text += &format!("{}\n", table(reports));
@@ -109,7 +115,7 @@ fn tell(
             (batch.row + batch.rows).saturating_sub(1),
         );
     }
-    print(&(text + &verdict(monitor)))
+    text + &verdict(monitor)
 }
 
 /// A new monitor, or the one that an earlier run saved.

@@ -1,41 +1,34 @@
 //! `offspan score`: score, p-value and decision of every row.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use offspan::calibrate::benjamini_hochberg;
-use offspan::io::{Content, open_dataset, open_matrix, write_npy_f64, write_text};
+use offspan::io::{
+    Content, Dataset, feature_files, open_dataset, open_matrix, open_with_neighbours, read_dataset,
+    write_npy_f64, write_text,
+};
 use offspan::{Calibration, Detector};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::args::ScoreArgs;
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, csv_cell};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &ScoreArgs) -> Outcome {
-    let format = match &args.output {
-        None => None,
-        Some(path) => {
-            Guard::new(args.force)
-                .reads([&args.detector, &args.file])
-                .reads(&args.logits)
-                .file(path, Content::Scores)?;
-            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-            let device = path.exists() && !path.is_file();
-            match extension {
-                "npy" | "csv" => Some((path, extension)),
-                _ if device => Some((path, "csv")),
-                _ => {
-                    return Err(Failure::Usage(format!(
-                        "{}: expected a name that ends in .npy or .csv",
-                        path.display()
-                    )));
-                }
-            }
-        }
-    };
+    let json = args.json.target();
+    let guard =
+        Guard::new(args.force).reads([&args.detector]).reads(&args.files).reads(&args.logits);
+    guard.expects_output(args.output.is_some() || json.is_file(), "--output or --json=FILE")?;
+    json.check(&guard)?;
+    let format = args.output.as_deref().map(|path| Ok::<_, Failure>((path, format_of(path)?)));
+    let format = format.transpose()?;
+    if let Some((path, _)) = format {
+        guard.file(path, Content::Scores)?;
+    }
     if let Some(share) = args.fdr
         && !(share > 0.0 && share < 1.0)
     {
@@ -52,38 +45,130 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
             args.detector.display()
         )));
     }
-    let mut data = open_dataset(&args.file, args.raw)?;
-    if let Some(path) = &args.logits {
-        data = data.with_logits(open_matrix(path, "logits", None)?)?;
+    let inputs = inputs(args)?;
+    let mut scores = Vec::new();
+    for input in &inputs {
+        scores.extend(detector.score_dataset(input, &Progress::default())?);
     }
-    let scores = detector.score_dataset(&data, &Progress::default())?;
+    // A single file needs no name; a folder of one does, or the columns would hang on its contents.
+    let named = inputs.len() > 1 || args.files.iter().any(|path| path.is_dir());
     let verdict = detector.calibration().map(|known| Verdict::of(known, &scores, args.fdr));
     let verdict = verdict.transpose()?;
     let out = verdict.as_ref().map_or(0, |v| v.out.iter().filter(|&&out| out).count());
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
+    let csv = || csv(&scores, verdict.as_ref(), named.then_some(&inputs));
     let written = match format {
-        Some((path, "npy")) => write_npy_f64(path, &scores).map_err(Failure::from),
-        Some((path, _)) => write_text(path, &csv(&scores, verdict.as_ref())).map_err(Failure::from),
-        None if args.json => print_json(&json!({
-            "schema": "offspan.scores/1",
-            "method": detector.info().method,
-            "direction": detector.info().direction,
-            "threshold": detector.threshold(),
-            "fdr": args.fdr,
-            "out": verdict.as_ref().map(|_| out),
-            "scores": scores,
-            "p_values": verdict.as_ref().map(|v| &v.p_values),
-            "decisions": verdict
-                .as_ref()
-                .map(|v| v.out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
-        })),
-        None => print(&csv(&scores, verdict.as_ref())),
+        Some((path, Format::Npy)) => write_npy_f64(path, &scores).map_err(Failure::from),
+        Some((path, Format::Csv)) => write_text(path, &csv()).map_err(Failure::from),
+        None => {
+            let document = || {
+                let mut document = json!({
+                    "schema": "offspan.scores/1",
+                    "method": detector.info().method,
+                    "direction": detector.info().direction,
+                    "threshold": detector.threshold(),
+                    "fdr": args.fdr,
+                    "out": verdict.as_ref().map(|_| out),
+                    "scores": scores,
+                    "p_values": verdict.as_ref().map(|v| &v.p_values),
+                    "decisions": verdict
+                        .as_ref()
+                        .map(|v| v.out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
+                });
+                if named {
+                    document["files"] = files(&inputs);
+                }
+                document
+            };
+            args.json.target().tell(document, csv)
+        }
     };
     match written {
         // Nobody reads the rows, but the question stands.
         Err(failure) if failure.is_broken_pipe() => Ok(answer),
         written => written.map(|()| answer),
     }
+}
+
+/// How scores are written to a file.
+enum Format {
+    Npy,
+    Csv,
+}
+
+fn format_of(path: &Path) -> Result<Format, Failure> {
+    let device = path.exists() && !path.is_file();
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("npy") => Ok(Format::Npy),
+        Some("csv") => Ok(Format::Csv),
+        _ if device => Ok(Format::Csv),
+        _ => Err(Failure::Usage(format!(
+            "{}: expected a name that ends in .npy or .csv",
+            path.display()
+        ))),
+    }
+}
+
+/// The rows to score: files as they were given, and the feature files of folders.
+fn inputs(args: &ScoreArgs) -> Result<Vec<Dataset<'static>>, Failure> {
+    let stdin = Path::new("-");
+    let times = args.files.iter().filter(|path| *path == stdin).count();
+    if times > 1 {
+        return Err(Failure::Usage(format!("- stands for stdin and was given {times} times")));
+    }
+    if times == 1 && args.raw.is_some() {
+        return Err(Failure::Usage(
+            "--raw is for files without header; expected CSV or .npy on stdin".to_owned(),
+        ));
+    }
+    let mut inputs = Vec::new();
+    for path in &args.files {
+        if path == stdin {
+            inputs.push(read_dataset("stdin", std::io::stdin().lock())?);
+        } else if path.is_dir() {
+            inputs.extend(open_folder(path, args)?);
+        } else {
+            inputs.push(open_dataset(path, args.raw)?);
+        }
+    }
+    if args.logits.is_empty() {
+        return Ok(inputs);
+    }
+    if args.logits.len() != inputs.len() {
+        return Err(Failure::Usage(format!(
+            "--logits: expected one file for each of the {} files of rows, got {}",
+            inputs.len(),
+            args.logits.len()
+        )));
+    }
+    let with_logits = |(rows, path): (Dataset<'static>, &PathBuf)| {
+        Ok(rows.with_logits(open_matrix(path, "logits", None)?)?)
+    };
+    inputs.into_iter().zip(&args.logits).map(with_logits).collect()
+}
+
+fn open_folder(folder: &Path, args: &ScoreArgs) -> Result<Vec<Dataset<'static>>, Failure> {
+    let wrong = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
+    if args.raw.is_some() {
+        return Err(wrong("--raw is for single files; in a folder .npy and .safetensors are read"));
+    }
+    let files = feature_files(folder)?;
+    if files.is_empty() {
+        return Err(wrong("expected .npy or .safetensors files in the folder, found none"));
+    }
+    let is_head = |path: &&PathBuf| {
+        let stem = path.file_stem().unwrap_or_default();
+        ["head", "head-weight", "head-bias"].iter().any(|name| stem == *name)
+    };
+    if let Some(head) = files.iter().find(is_head) {
+        return Err(Failure::Usage(format!(
+            "{}: by its name the last layer of a pack, not rows to score; name the files or folders to \
+             score, such as {}",
+            head.display(),
+            folder.join("ood").display()
+        )));
+    }
+    Ok(files.iter().map(|path| open_with_neighbours(path)).collect::<offspan::Result<_>>()?)
 }
 
 /// What the calibration says of each row.
@@ -109,17 +194,33 @@ fn decision(out: bool) -> &'static str {
     if out { "out" } else { "in" }
 }
 
-/// row,score and, with a calibration, p-value and decision.
-fn csv(scores: &[f64], verdict: Option<&Verdict>) -> String {
+/// Which rows are of which file, in order.
+fn files(inputs: &[Dataset<'_>]) -> Value {
+    inputs.iter().map(|input| json!({ "file": input.name, "rows": input.rows() })).collect()
+}
+
+/// row,score and, with a calibration, p-value and decision; behind the file where rows come from
+/// several.
+fn csv(scores: &[f64], verdict: Option<&Verdict>, named: Option<&Vec<Dataset<'_>>>) -> String {
     let mut text = String::with_capacity(48 * scores.len() + 32);
+    if named.is_some() {
+        text += "file,";
+    }
     text += if verdict.is_some() { "row,score,p_value,decision\n" } else { "row,score\n" };
-    for (row, &score) in scores.iter().enumerate() {
+    let parts: Vec<(String, usize)> = match named {
+        Some(inputs) => {
+            inputs.iter().map(|input| (csv_cell(&input.name) + ",", input.rows())).collect()
+        }
+        None => vec![(String::new(), scores.len())],
+    };
+    let rows = parts.iter().flat_map(|(file, rows)| (0..*rows).map(move |row| (file, row)));
+    for (index, ((file, row), score)) in rows.zip(scores).enumerate() {
         let _ = match verdict {
             Some(v) => {
-                let (p, decision) = (v.p_values[row], decision(v.out[row]));
-                writeln!(text, "{row},{score},{p:.6},{decision}")
+                let (p, decision) = (v.p_values[index], decision(v.out[index]));
+                writeln!(text, "{file}{row},{score},{p:.6},{decision}")
             }
-            None => writeln!(text, "{row},{score}"),
+            None => writeln!(text, "{file}{row},{score}"),
         };
     }
     text

@@ -9,18 +9,19 @@ use serde_json::json;
 use super::fit::open;
 use crate::Outcome;
 use crate::args::{DataArgs, TuneArgs};
-use crate::output::{Failure, Table, print, print_json, remark};
+use crate::output::{Failure, Table};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &TuneArgs) -> Outcome {
+    let guard = Guard::new(args.force)
+        .reads([&args.data])
+        .reads(&args.validate)
+        .reads(args.data_args.files());
+    args.json.target().check(&guard)?;
     let values = args.values.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     if let Some(folder) = &args.output {
-        Guard::new(args.force)
-            .reads([&args.data])
-            .reads(&args.validate)
-            .reads(args.data_args.files())
-            .folder(folder, &tune::files())?;
+        guard.folder(folder, &tune::files())?;
         // Before the work, not after it.
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::Usage(format!("cannot make the folder {}: {error}", folder.display()))
@@ -49,16 +50,10 @@ pub(crate) fn run(args: &TuneArgs) -> Outcome {
         Some(folder) => Some(tune::write(folder, &name(args), &tuned)?),
         None => None,
     };
-    if args.json {
-        print_json(&json!({ "schema": "offspan.tune/1", "data": name(args), "tuned": tuned }))?;
-        if let Some(page) = page {
-            remark(&format!("page: {}", page.display()));
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    print(&in_words(args, &tuned))?;
+    let document = || json!({ "schema": "offspan.tune/1", "data": name(args), "tuned": tuned });
+    args.json.target().tell(document, || in_words(args, &tuned))?;
     if let Some(page) = page {
-        print(&format!("page: {}\n", page.display()))?;
+        args.json.target().mention(&format!("page: {}", page.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

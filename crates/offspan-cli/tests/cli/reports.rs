@@ -97,7 +97,16 @@ fn a_report_has_its_plots_as_files_and_its_table_for_machines() {
         table.starts_with("method,average FPR95,average AUROC,average AUPR,digits FPR95,"),
         "{table}"
     );
-    assert_eq!(table.lines().count(), 2);
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((lines.len(), lines[1].len()), (2, lines[0].len()), "{table}");
+    let cell = |name: &str| -> f64 {
+        let column = lines[0].iter().position(|known| *known == name);
+        lines[1][column.unwrap_or_else(|| panic!("{name} in {table}"))].parse().unwrap()
+    };
+    for metric in ["digits FPR95", "textures AUROC"] {
+        let [low, high] = ["low", "high"].map(|end| cell(&format!("{metric} {end}")));
+        assert!(low <= cell(metric) && cell(metric) <= high, "{metric}: {table}");
+    }
 }
 
 #[test]

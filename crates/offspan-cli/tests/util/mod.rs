@@ -4,6 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -58,6 +59,20 @@ impl Place {
         command.current_dir(&self.0).stdin(Stdio::null()).args(["-c", &script, "sh"]);
         command.arg(plain.get_program()).args(plain.get_args());
         Ran::new(line, command.output().unwrap())
+    }
+
+    /// The same with something on stdin.
+    #[track_caller]
+    pub(crate) fn run_with(&self, line: &str, stdin: &[u8]) -> Ran {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        // A command that refuses what it reads stops listening.
+        std::thread::scope(|scope| {
+            scope.spawn(move || pipe.write_all(stdin));
+            Ran::new(line, child.wait_with_output().unwrap())
+        })
     }
 
     /// Starts a command whose output is kept for [`finish`].

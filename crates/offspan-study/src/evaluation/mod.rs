@@ -1,7 +1,10 @@
 //! Methods on a pack: fit, score, judge.
 
+mod advice;
 mod document;
 mod table;
+
+pub use advice::in_a_pack;
 
 pub(crate) use document::name_the_rate;
 pub use document::{document, rate_name};
@@ -212,7 +215,7 @@ pub fn fit_and_evaluate_all(
             }
             Err(error) => evaluations.without.push(LeftOut {
                 method: kept_names[index].clone(),
-                reason: error.to_string(),
+                reason: in_a_pack(error).to_string(),
                 named: named(&kept_names[index]),
             }),
         }

@@ -103,11 +103,10 @@ pub(crate) fn best_marked(rows: &[Vec<Number>]) -> Vec<Vec<Cell>> {
                 if other.higher { value >= other.value } else { value <= other.value }
             })
     };
-    let cell = |(column, number): (usize, &Number)| {
-        let note = number.interval.map_or_else(String::new, |[low, high]| {
-            format!("({} – {})", percent(low), percent(high))
-        });
-        Cell { text: percent(number.value), note, best: is_best(column, number.value) }
+    let cell = |(column, number): (usize, &Number)| Cell {
+        text: percent(number.value),
+        interval: number.interval.map(|ends| ends.map(percent)),
+        best: is_best(column, number.value),
     };
     rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect()
 }

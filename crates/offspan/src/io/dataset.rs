@@ -317,6 +317,13 @@ impl Head {
         Ok(head)
     }
 
+    pub(super) fn from_npy(weight: &Path, bias: &Path) -> Result<Self> {
+        let weight = npy::open(weight)?;
+        let mut array = Array2::zeros((weight.rows(), weight.width()));
+        super::read_finite(&weight, 0, array.view_mut())?;
+        Head::new(array, npy::read_vector(bias)?)
+    }
+
     /// The last layer in a detector file, if it has one.
     pub(crate) fn read_optional(
         file: &TensorFile,
@@ -393,10 +400,7 @@ impl LastBlock {
 pub fn open_head(path: &Path) -> Result<Head> {
     let pair = path.to_str().and_then(|text| text.split_once(','));
     if let (Some((weight, bias)), false) = (pair, path.exists()) {
-        let weight = npy::open(Path::new(weight))?;
-        let mut array = Array2::zeros((weight.rows(), weight.width()));
-        super::read_finite(&weight, 0, array.view_mut())?;
-        return Head::new(array, npy::read_vector(Path::new(bias))?);
+        return Head::from_npy(Path::new(weight), Path::new(bias));
     }
     Head::from_tensors(&TensorFile::open(path)?)
 }

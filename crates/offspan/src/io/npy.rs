@@ -33,7 +33,12 @@ impl NpyArray {
 
 /// Opens a two-dimensional float array.
 pub(super) fn open(path: &Path) -> Result<Matrix> {
-    let array = parse(path)?;
+    from_bytes(path, Bytes::map(path)?)
+}
+
+/// A two-dimensional float array in the bytes of such a file.
+pub(super) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Matrix> {
+    let array = parse_bytes(path, bytes)?;
     let element = float_type(&array.descr).ok_or_else(|| Error::ElementType {
         path: path.to_owned(),
         what: "the array".to_owned(),
@@ -77,7 +82,10 @@ fn float_type(descr: &str) -> Option<ElementType> {
 
 /// Reads and checks the header; the data range is checked against the file's length.
 pub(super) fn parse(path: &Path) -> Result<NpyArray> {
-    let bytes = Bytes::map(path)?;
+    parse_bytes(path, Bytes::map(path)?)
+}
+
+fn parse_bytes(path: &Path, bytes: Bytes) -> Result<NpyArray> {
     let all = bytes.as_slice();
     let truncated = |what, expected: usize| Error::Truncated {
         path: path.to_owned(),

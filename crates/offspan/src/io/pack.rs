@@ -1,13 +1,15 @@
 //! Pack folders: the splits of one experiment under fixed names.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, Splits};
-use super::{Dataset, Head, RawLayout, TensorFile, open_dataset};
+use super::folder::stem;
+use super::{Dataset, Head, RawLayout, feature_files, open_head, open_with_neighbours};
 use crate::{Error, Result};
 
-/// A folder with `train`, and where given `test`, `ood/NAME` and `head`; or one with the feature
-/// caches of the paper's authors.
+/// A folder with `train`, and where given `test`, `ood/NAME` or `ood/GROUP/NAME`, and `head`; or one
+/// with the feature caches of the paper's authors.
 pub struct Pack {
     /// The folder's name.
     pub name: String,
@@ -48,13 +50,7 @@ impl Pack {
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (train, test, ood) = open_splits(folder, layout)?;
-        let head_path = folder.join("head.safetensors");
-        let head = if head_path.exists() {
-            Some(Head::from_tensors(&TensorFile::open(&head_path)?)?)
-        } else {
-            None
-        };
-        Self::new(name, train, test, ood, head)
+        Self::new(name, train, test, ood, open_pack_head(folder)?)
     }
 
     /// Puts a pack together from parts.
@@ -111,9 +107,8 @@ fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
     let train = open_split(&train, "train")?;
     let test = split_path(&folder.join("test"));
     let test = test.map(|path| open_split(&path, "test")).transpose()?;
-    let ood = ood_names(&folder.join("ood"))?
+    let ood = ood_sets(&folder.join("ood"))?
         .into_iter()
-        .filter_map(|(name, stem)| Some((name, split_path(&stem)?)))
         .map(|(name, path)| open_split(&path, &name))
         .collect::<Result<_>>()?;
     Ok((train, test, ood))
@@ -127,23 +122,41 @@ fn split_path(stem: &Path) -> Option<PathBuf> {
 }
 
 fn open_split(path: &Path, name: &str) -> Result<Dataset<'static>> {
-    let mut dataset = open_dataset(path, None)?;
+    let mut dataset = open_with_neighbours(path)?;
     name.clone_into(&mut dataset.name);
     Ok(dataset)
 }
 
-/// The sets in a folder, sorted, as (name, path without extension).
-fn ood_names(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+/// The sets in a folder by their names; those in a folder inside it are called `FOLDER/NAME`.
+fn ood_sets(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     if !folder.is_dir() {
-        return Ok(Vec::new());
+        return Ok(BTreeMap::new());
     }
-    let mut names = std::collections::BTreeMap::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
-        let path = entry.map_err(Error::io("read", folder))?.path();
-        let known = path.extension().is_some_and(|e| e == "safetensors" || e == "npy");
-        if let (true, Some(stem)) = (known, path.file_stem()) {
-            names.insert(stem.to_string_lossy().into_owned(), folder.join(stem));
-        }
+    let named = |path: PathBuf| {
+        let group = path.parent().filter(|parent| *parent != folder).and_then(Path::file_name);
+        let name = match group {
+            Some(group) => format!("{}/{}", group.to_string_lossy(), stem(&path)),
+            None => stem(&path),
+        };
+        (name, path)
+    };
+    // Of a set in both formats the last one counts, which is .safetensors, as everywhere.
+    Ok(feature_files(folder)?.into_iter().map(named).collect())
+}
+
+/// The last layer of a pack, if it has one.
+fn open_pack_head(folder: &Path) -> Result<Option<Head>> {
+    let [whole, weight, bias] = ["head.safetensors", "head-weight.npy", "head-bias.npy"];
+    let has = |name: &str| folder.join(name).exists();
+    let malformed = |reason: String| Err(Error::malformed(folder, "a pack folder", reason));
+    match (has(whole), has(weight), has(bias)) {
+        (false, false, false) => Ok(None),
+        (true, false, false) => open_head(&folder.join(whole)).map(Some),
+        (false, true, true) => Head::from_npy(&folder.join(weight), &folder.join(bias)).map(Some),
+        (true, ..) => malformed(format!(
+            "it has {whole} and also {weight} or {bias}; expected one of the two forms"
+        )),
+        (false, true, false) => malformed(format!("it has {weight} but no {bias}")),
+        (false, false, true) => malformed(format!("it has {bias} but no {weight}")),
     }
-    Ok(names.into_iter().collect())
 }

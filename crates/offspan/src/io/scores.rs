@@ -1,9 +1,12 @@
 //! Files of scores, as `offspan score` writes them.
 
+use std::fs::File;
 use std::path::Path;
 
+use csv::ByteRecord;
 use ndarray::Array2;
 
+use super::stream::{csv_error, csv_reader, line_of, number, shown};
 use super::{FeatureSource, npy};
 use crate::{Error, Result};
 
@@ -35,21 +38,27 @@ pub fn read_scores(path: &Path) -> Result<Option<Vec<f64>>> {
 }
 
 fn from_csv(path: &Path) -> Result<Vec<f64>> {
-    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let mut lines = text.lines();
-    let header = lines.next().unwrap_or_default();
-    let Some(column) = header.split(',').position(|name| name.trim() == "score") else {
-        let reason = format!("its first line has no column `score`: {header}");
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let mut reader = csv_reader(file);
+    let mut record = ByteRecord::new();
+    let mut next = |record: &mut ByteRecord| {
+        reader.read_byte_record(record).map_err(|error| csv_error(path, error))
+    };
+    next(&mut record)?;
+    let Some(column) = record.iter().position(|name| name == b"score") else {
+        let names: Vec<_> = record.iter().map(String::from_utf8_lossy).collect();
+        let reason = format!("its first line has no column `score`: {}", names.join(","));
         return Err(Error::malformed(path, WHAT, reason));
     };
-    let score = |(line, text): (usize, &str)| {
-        let cell = text.split(',').nth(column).unwrap_or_default().trim();
-        cell.parse().map_err(|_| {
-            let reason = format!("line {}: expected a score, got `{cell}`", line + 2);
-            Error::malformed(path, WHAT, reason)
-        })
-    };
-    lines.enumerate().filter(|(_, text)| !text.trim().is_empty()).map(score).collect()
+    let mut scores = Vec::new();
+    while next(&mut record)? {
+        let cell = record.get(column).unwrap_or_default();
+        scores.push(number(cell).ok_or_else(|| {
+            let (line, got) = (line_of(&record), shown(cell));
+            Error::malformed(path, WHAT, format!("line {line}: expected a score, got {got}"))
+        })?);
+    }
+    Ok(scores)
 }
 
 #[cfg(test)]
@@ -70,6 +79,8 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read_scores(&csv).unwrap(), expected);
+        std::fs::write(&csv, "\"row, from 0\",\"score\"\n0,\"1.5\"\n\n1, -inf\n2,-2").unwrap();
+        assert_eq!(read_scores(&csv).unwrap(), expected, "quotes belong to no cell");
         assert_eq!(read_scores(&folder.path().join("features.safetensors")).unwrap(), None);
     }
 

@@ -245,3 +245,16 @@ fn a_head_as_two_npy_files_equals_the_safetensors_one() {
     assert_eq!((&from_npy.weight, &from_npy.bias), (&head.weight, &head.bias));
     assert_eq!(open_head(&folder.path().join("head.safetensors")).unwrap(), head);
 }
+
+#[test]
+fn the_rust_page_states_the_version_of_ndarray_that_is_exported() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let manifest = read("Cargo.toml");
+    let (_, rest) = manifest.split_once("\nndarray = { version = \"").unwrap();
+    let (version, _) = rest.split_once('"').unwrap();
+    assert!(read("docs/rust.md").contains(&format!("**ndarray {version}**")), "{version}");
+    assert!(read("README.md").contains("(docs/rust.md)"));
+    let rows: offspan::ndarray::Array2<f32> = Array2::zeros((1, 1));
+    assert_eq!(rows.len(), 1);
+}

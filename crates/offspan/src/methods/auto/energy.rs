@@ -75,7 +75,7 @@ impl EnergyPart {
                     training.observer.note(
                         "the last layer could not be found from the logits (they are not linear in the \
                          features, or rows are too few): activations are not clipped, and scoring needs \
-                         logits; give the last layer with --head FILE for better scores",
+                         logits; scores are better with the last layer itself (head.safetensors in a pack)",
                     );
                 }
                 head

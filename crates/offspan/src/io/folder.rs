@@ -1,0 +1,107 @@
+//! Feature files in a folder, with the logits and labels that lie beside them.
+
+use std::path::{Path, PathBuf};
+
+use super::{Dataset, has_header, open_dataset, open_labels, open_matrix};
+use crate::{Error, Result};
+
+/// The feature files in a folder and in the folders inside it, in the order of their names: every
+/// `.npy` and `.safetensors` that is not hidden, except logits and labels of another file
+/// (`NAME-logits.npy`, `NAME-labels.npy`).
+///
+/// # Errors
+/// If a folder cannot be read, a folder inside it has no feature file or holds further folders, or
+/// logits or labels belong to no file.
+pub fn feature_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, folders) = entries(folder)?;
+    for inner in folders {
+        let (more, deeper) = entries(&inner)?;
+        let wrong = |reason| Err(Error::malformed(&inner, "a folder of feature files", reason));
+        if let Some(deeper) = deeper.first() {
+            return wrong(format!(
+                "it has the folder {}; expected .npy or .safetensors files",
+                deeper.display()
+            ));
+        }
+        if more.is_empty() {
+            return wrong("it has neither a .npy nor a .safetensors file".to_owned());
+        }
+        files.extend(more);
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Opens a feature file of a folder: `NAME-logits.npy` and `NAME-labels.npy` beside it belong to its
+/// rows.
+///
+/// # Errors
+/// If a file is malformed, does not have as many rows, or holds what the feature file has itself.
+pub fn open_with_neighbours(path: &Path) -> Result<Dataset<'static>> {
+    let mut dataset = open_dataset(path, None)?;
+    let beside = |what: &str| {
+        let neighbour = path.with_file_name(format!("{}-{what}.npy", stem(path)));
+        neighbour.exists().then_some(neighbour)
+    };
+    let only = |neighbour: &Path, known: bool| match known {
+        true => Err(Error::malformed(
+            neighbour,
+            "needed",
+            format!("{} has its own; expected one of the two", path.display()),
+        )),
+        false => Ok(()),
+    };
+    if let Some(logits) = beside("logits") {
+        only(&logits, dataset.logits.is_some())?;
+        dataset = dataset.with_logits(open_matrix(&logits, "logits", None)?)?;
+    }
+    if let Some(labels) = beside("labels") {
+        only(&labels, dataset.labels.is_some())?;
+        dataset = dataset.with_labels(open_labels(&labels)?)?;
+    }
+    Ok(dataset)
+}
+
+/// Feature files and folders in a folder.
+fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        let path = entry.map_err(Error::io("read", folder))?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+            continue;
+        }
+        match path.is_dir() {
+            true => folders.push(path),
+            false if has_header(&path) && !is_neighbour(&path)? => files.push(path),
+            false => {}
+        }
+    }
+    // Which of them a message names is not left to chance.
+    folders.sort();
+    Ok((files, folders))
+}
+
+/// Whether a file holds logits or labels of another one.
+fn is_neighbour(path: &Path) -> Result<bool> {
+    let stem = stem(path);
+    let owner = ["logits", "labels"].into_iter().find_map(|what| {
+        let owner = stem.strip_suffix(what)?.strip_suffix('-')?;
+        Some((owner.to_owned(), what)).filter(|(owner, _)| !owner.is_empty())
+    });
+    let is_npy = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"));
+    let Some((owner, what)) = owner.filter(|_| is_npy) else { return Ok(false) };
+    let beside = |extension| path.with_file_name(format!("{owner}.{extension}")).exists();
+    if ["npy", "safetensors"].into_iter().any(beside) {
+        return Ok(true);
+    }
+    Err(Error::malformed(
+        path,
+        "a feature file",
+        format!("by its name it holds {what}, and {owner}.npy is not beside it"),
+    ))
+}
+
+/// A file's name without its extension.
+pub(super) fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
