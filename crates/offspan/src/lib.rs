@@ -77,6 +77,7 @@ mod synthetic;
 mod training;
 mod vector;
 mod weights;
+mod wording;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
@@ -106,3 +107,4 @@ pub use real::{Precision, Real};
 pub use rectify::{Rectification, VraBounds};
 pub use subspace::Components;
 pub use synthetic::SyntheticFeatures;
+pub use wording::name_parameters_as_flags;

@@ -12,6 +12,7 @@ use crate::landmarks;
 use crate::logits::{LogitSource, Need, energy};
 use crate::methods::model::{Found, Stored};
 use crate::training::Training;
+use crate::wording::Data;
 use crate::{Error, Precision, Real, Result};
 
 /// Rows from which the cut is learnt.
@@ -72,11 +73,12 @@ impl EnergyPart {
             (None, Some(logits)) => {
                 let head = recover::head(training, &LogitSource::Logits(&**logits), kept, seed)?;
                 if head.is_none() {
-                    training.observer.note(
+                    training.observer.note(&format!(
                         "the last layer could not be found from the logits (they are not linear in the \
                          features, or rows are too few): activations are not clipped, and scoring needs \
-                         logits; give the last layer with --head FILE for better scores",
-                    );
+                         logits; give the last layer with {} for better scores",
+                        Data("head")
+                    ));
                 }
                 head
             }
