@@ -143,7 +143,9 @@ class OODDetector(OutlierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-            offset = offset_on_training_rows(method.score(rows, known), 1 - self.keep)
+            # 1 - 0.9 is less than 0.1.
+            share = round(1 - self.keep, 12)
+            offset = offset_on_training_rows(method.score(rows, known), share)
         else:
             offset = method.threshold
         self.detector_ = method.detector

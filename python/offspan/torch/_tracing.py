@@ -17,6 +17,13 @@ def _never() -> bool:
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _never)
 
 
+def refuse_onnx() -> None:
+    """Raise an error during an export to ONNX, which asks for the state of a module before it traces it."""
+    is_exporting = getattr(getattr(torch, "onnx", None), "is_in_onnx_export", _never)
+    if is_exporting():
+        refuse()
+
+
 def refuse_tracing() -> None:
     """Raise an error while a tracer or compiler watches: it would freeze scores as constants, or fail in riddles."""
     # The first of the two is what a compiler knows about itself, and then it must not go on to the second.

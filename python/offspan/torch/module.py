@@ -19,7 +19,7 @@ from ._arrays import Array, to_numpy
 from ._batches import Unpack, unpack_batch
 from ._network import evaluating, first_tensor, unwrap
 from ._plan import Layer, Plan, Request
-from ._tracing import refuse, refuse_tracing
+from ._tracing import refuse, refuse_onnx, refuse_tracing
 from .extract import extract
 from .extracted import Extracted
 from .pooling import Pool
@@ -316,18 +316,22 @@ class OODModule(nn.Module):
             )
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What a state dict keeps besides the network's parameters: detector and threshold."""
-        # Bytes as a tensor: `torch.load(weights_only=True)` takes tensors and plain values only.
+        """What a state dict keeps besides the network's parameters: the detector, and how it is used."""
+        refuse_onnx()
+        # Bytes and numbers as tensors: `torch.load(weights_only=True)` of PyTorch 1.13 takes little else.
         stored = None
         if self.detector is not None:
             stored = torch.frombuffer(bytearray(self.detector.to_bytes()), dtype=torch.uint8)
-        return {"detector": stored, "threshold": self._given_threshold, "taken": self._request.plain()}
+        given = self._given_threshold
+        threshold = None if given is None else torch.tensor(given, dtype=torch.float64)
+        return {"detector": stored, "threshold": threshold, "taken": self._request.plain()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take detector, threshold and where its features come from out of a state dict."""
         stored = state["detector"]
         self.detector = None if stored is None else Detector.from_bytes(stored.cpu().numpy().tobytes())
-        self._given_threshold = state["threshold"]
+        threshold = state["threshold"]
+        self._given_threshold = None if threshold is None else float(threshold)
         taken = state.get("taken")
         if taken is not None:
             self._request = Request.of(unwrap(self.model), **taken, logits=True)

@@ -215,18 +215,17 @@ class Around(torch.nn.Module):
 def test_tracing_scripting_and_onnx_are_refused_with_what_to_do(guarded, inside, tmp_path):
     module = Around(guarded) if inside else guarded
     guarded(images(2))
+    predict, assess = (lambda x: guarded.predict(x)[1]), (lambda x: guarded.assess(x).score)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Newer versions call these deprecated.
-        with pytest.raises(offspan.InputError, match=WHAT_TO_DO):
-            torch.jit.trace(module, images(2))
+        for traced in (module, predict, assess):
+            with pytest.raises(offspan.InputError, match=WHAT_TO_DO):
+                torch.jit.trace(traced, images(2))
         with pytest.raises(offspan.InputError, match=WHAT_TO_DO):
             torch.jit.script(module)
         legacy = {} if torch.__version__.startswith("1.") else {"dynamo": False}
         with pytest.raises(offspan.InputError, match=WHAT_TO_DO):
             torch.onnx.export(module, images(2), str(tmp_path / "net.onnx"), **legacy)
-    for call in (guarded.predict, guarded.assess):
-        with pytest.raises(offspan.InputError, match=WHAT_TO_DO):
-            torch.jit.trace(call, images(2))
     assert guarded(images(2))[1].shape == (2,)
 
 

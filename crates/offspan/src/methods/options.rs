@@ -494,7 +494,7 @@ mod tests {
         for (typo, meant) in [
             ("neighbors", "neighbours"),
             ("explained-varience", "explained_variance"),
-            ("no_cosin", "cosine"),
+            ("cosin", "cosine"),
             ("sed", "seed"),
         ] {
             let told = error(&[(typo, "2")], "knn");
