@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _internal
-from ._arrays import PathLike, Rows, as_extras, as_rows, optional_rows
+from ._arrays import PathLike, Rows, as_extras, as_numbers, as_rows, optional_rows
 from ._calibration import FitCheck
 from .errors import InputError
 
@@ -82,7 +82,11 @@ class Detector:
         An in-distribution row has a p-value of at most u with a chance of at most u, whatever u is and however scores
         are distributed: (1 + calibration scores at or below its own) / (1 + calibration scores).
         """
-        return self._native.p_values(self.score(features, logits, extras))
+        return self.p_values_of(self.score(features, logits, extras))
+
+    def p_values_of(self, scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Give the p-values of scores that are known already. See :meth:`p_values`."""
+        return self._native.p_values(as_numbers(scores, "scores"))
 
     def predict(
         self,

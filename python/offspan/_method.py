@@ -22,10 +22,21 @@ def methods() -> list[dict[str, Any]]:
     """List every method: name, what it does, what it needs, parameters with defaults.
 
     >>> import offspan
-    >>> {"kpca-nys", "vim", "knn"} <= {method["name"] for method in offspan.methods()}
-    True
+    >>> {method["name"]: method["parameters"] for method in offspan.methods()}["gradorth"]
+    [{'name': 'explained_variance', 'default': '0.97'}]
     """
-    return json.loads(_internal.catalogue())
+    listed: list[dict[str, Any]] = json.loads(_internal.catalogue())
+    for method in listed:
+        method["parameters"] = [_keyword(**parameter) for parameter in method["parameters"]]
+    return listed
+
+
+def _keyword(flag: str, default: str) -> dict[str, str]:
+    """A parameter of the catalogue, which has it as a flag."""
+    if flag == "--no-cosine":
+        return {"name": "cosine", "default": "True: rows are scaled to unit length"}
+    name = flag.lstrip("-").replace("-", "_")
+    return {"name": name, "default": default.replace("--no-cosine", "cosine=False")}
 
 
 def make(name: str = "auto", head: Any = None, **options: Any) -> Method:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ pytest.importorskip("sklearn", minversion="1.4")
 
 from scipy.special import logsumexp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -22,10 +24,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import offspan
-from offspan.sklearn import KPCADetector, Nystroem, RandomFourierFeatures
+from offspan.sklearn import KPCADetector, Nystroem, OODDetector, RandomFourierFeatures
 
-# scikit-learn's checks fit a few dozen rows, on which contamination="auto" warns.
-pytestmark = pytest.mark.filterwarnings("ignore:.*rows are too few to hold some out:UserWarning")
+# scikit-learn's checks fit a few dozen rows, on which thresholds and contamination="auto" warn, and rows that are far
+# apart.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*rows are too few to hold some out:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*no threshold:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*rows are all zeros:UserWarning"),
+    pytest.mark.filterwarnings("ignore:auto takes at least 40 rows:UserWarning"),
+    pytest.mark.filterwarnings("ignore:most coordinates are nearly zero:UserWarning"),
+]
 
 WIDTH = 24
 
@@ -47,6 +56,9 @@ def strange_rows(count, seed=0):
         KPCADetector(),
         KPCADetector(cosine=False, gamma=0.1, contamination=0.1),
         KPCADetector("rff", features=64, precision="f64"),
+        OODDetector(),
+        OODDetector("knn", options={"neighbours": 3}),
+        OODDetector("kpca-rff", keep=0.8, confidence=0.5, options={"features": 64}),
         RandomFourierFeatures(),
         RandomFourierFeatures(features=10, kernel="laplacian"),
         Nystroem(),
@@ -287,6 +299,145 @@ def test_grid_search_ranks_parameters_by_labelled_validation_rows():
     assert search.best_score_ == roc_auc_score(y[600:], by_hand.decision_function(X[600:]))
 
 
+# --- the detector of every method ----------------------------------------------------------------
+
+
+def head_of(classes=4):
+    draw = np.random.default_rng(11)
+    return draw.normal(size=(classes, WIDTH)), draw.normal(size=classes)
+
+
+# scikit-learn has no place for tensors of other shapes, which some methods ask for by name.
+METHODS = [method for method in offspan.methods() if "`" not in method["needs"]]
+SMALLER = {"landmarks": 64, "features": 64, "epochs": 2, "steps": 20, "inducing": 16}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method["name"])
+def test_every_method_scores_as_it_does_elsewhere(method):
+    train, test = np.abs(rows(600)), np.abs(rows(30, 1))
+    weight, bias = head_of()
+    logits, test_logits = train @ weight.T + bias, test @ weight.T + bias
+    takes = {parameter["name"] for parameter in method["parameters"]}
+    options = {name: value for name, value in SMALLER.items() if name in takes}
+    reference = offspan.make(method["name"], head=(weight, bias), seed=3, **options)
+    reference.fit(train, logits, logits.argmax(axis=1))
+    ours = OODDetector(method["name"], head=(weight, bias), options=options, random_state=3)
+    ours.fit(train, logits=logits, labels=logits.argmax(axis=1))
+    expected = reference.score(test, test_logits)
+    np.testing.assert_array_equal(ours.score_samples(test, logits=test_logits), expected)
+    assert (ours.method_, ours.offset_) == (reference.detector.method, reference.threshold)
+
+
+def test_column_names_of_frames_are_remembered_and_compared():
+    pandas = pytest.importorskip("pandas")
+    names = [f"unit{i}" for i in range(WIDTH)]
+    frame = pandas.DataFrame(rows(300), columns=names)
+    detector = OODDetector("knn").fit(frame, calibrate=frame)
+    assert list(detector.feature_names_in_) == names
+    expected = OODDetector("knn").fit(rows(300), calibrate=rows(300)).score_samples(rows(300))
+    np.testing.assert_array_equal(detector.score_samples(frame), expected)
+    for call in (detector.score_samples, detector.predict, detector.p_values):
+        with pytest.raises(ValueError, match="feature names"):
+            call(frame[names[::-1]])
+    with pytest.raises(ValueError, match="feature names"):
+        OODDetector("knn").fit(frame, calibrate=frame[names[::-1]])
+
+
+def test_decisions_and_p_values_are_those_of_the_detector():
+    ours = OODDetector("knn", keep=0.9, confidence=0.8, hold_out=0.2, options={"neighbours": 5}).fit(rows(1000))
+    reference = offspan.make("knn", neighbours=5).fit(rows(1000), keep=0.9, confidence=0.8, hold_out=0.2)
+    test = np.vstack([rows(100, 1), strange_rows(100)])
+    assert ours.detector_ == reference.detector
+    np.testing.assert_array_equal(ours.predict(test) == 1, reference.predict(test))
+    np.testing.assert_array_equal(ours.p_values(test), reference.p_values(test))
+    np.testing.assert_array_equal(ours.decision_function(test), ours.score_samples(test) - reference.threshold)
+    assert (ours.predict(test[100:]) == -1).mean() > 0.95
+
+
+def test_the_general_detector_leaves_rows_of_zeros_out_and_says_so():
+    train, weight = rows(400), head_of()[0]
+    given = np.insert(train, [0, 7, 300], 0.0, axis=0)
+    labels = (given @ weight.T).argmax(axis=1)
+    with pytest.warns(UserWarning, match="3 of 403 rows are all zeros and left out of the fit"):
+        detector = OODDetector("mahalanobis").fit(given, labels=labels)
+    expected = OODDetector("mahalanobis").fit(train, labels=(train @ weight.T).argmax(axis=1))
+    assert detector.detector_ == expected.detector_
+    knn = OODDetector("knn").fit(train)
+    scores = knn.score_samples(given)
+    assert np.isfinite(scores).all() and scores[0] == scores.min() and knn.predict(given)[0] == -1
+    with pytest.raises(ValueError, match="at least 2 rows that are not all zeros, got 1"):
+        OODDetector().fit(np.vstack([np.zeros((50, 3)), np.ones((1, 3))]))
+    plain = {"cosine": False, "gamma": 0.01, "landmarks": 50, "sampling": "uniform"}
+    assert OODDetector("kpca-nys", options=plain).fit(given).detector_.info["training"]["rows"] > 300
+
+
+def test_other_rows_can_set_the_threshold():
+    ours = OODDetector("pca").fit(rows(500), calibrate=rows(200, 1))
+    assert ours.detector_.info["threshold"]["source"] == "given"
+    with pytest.raises(ValueError, match="features"):
+        OODDetector("pca").fit(rows(500), calibrate=rows(200, 1)[:, :5])
+
+
+def test_without_a_threshold_the_offset_comes_from_training_rows_with_a_warning():
+    with pytest.warns(UserWarning, match="offset_ is set on training rows"):
+        few = OODDetector("pca", keep=0.9).fit(rows(50))
+    assert few.detector_.threshold is None
+    assert (few.predict(rows(50)) == -1).sum() == 5
+    with pytest.raises(offspan.InputError, match="expected a detector with a calibration"):
+        few.p_values(rows(5))
+
+
+def test_auto_says_that_it_takes_40_rows_and_what_is_fitted_instead():
+    with pytest.warns(UserWarning, match="auto takes at least 40 rows to decide with, got 39: kernel PCA"):
+        few = OODDetector().fit(rows(39))
+    assert few.method_ == "kpca-nys"
+    # The library's own least number is the same.
+    assert OODDetector().fit(rows(40)).method_ == "auto"
+    with pytest.raises(offspan.InputError, match="expected at least 40 rows, got 39"):
+        offspan.make().fit(rows(39), hold_out=0)
+    with pytest.raises(ValueError, match="neighbours has no meaning for auto"):
+        OODDetector(options={"neighbours": 2}).fit(rows(30))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"method": "nope"}, "unknown method `nope`"),
+        ({"method": "knm"}, "did you mean knn"),
+        ({"options": {"wings": 2}}, "wings: there is no such option"),
+        ({"options": {"seed": 2}}, "expected no seed, which random_state gives"),
+        ({"keep": 2.0}, "keep: expected"),
+    ],
+)
+def test_bad_parameters_of_the_general_detector_are_errors_of_the_fit(bad, words):
+    detector = OODDetector(**bad)
+    with pytest.raises(ValueError, match=words):
+        detector.fit(rows(100))
+    with pytest.raises(NotFittedError):
+        detector.score_samples(rows(10))
+
+
+def test_a_clone_keeps_the_head_and_the_options():
+    detector = OODDetector("vim", head=head_of(), options={"components": 3}).fit(rows(600))
+    again = clone(detector).fit(rows(600))
+    assert again.detector_ == detector.detector_
+    assert pickle.loads(pickle.dumps(detector)).detector_ == detector.detector_
+
+
+def test_the_general_detector_takes_its_place_in_pipelines_and_searches():
+    X = np.vstack([rows(600), rows(100, 1), strange_rows(100)])
+    y = np.repeat([1, 1, -1], [600, 100, 100])
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), OODDetector()),
+        {"ooddetector__method": ["auto", "knn", "pca"]},
+        scoring="roc_auc",
+        cv=[(np.arange(600), np.arange(600, 800))],
+        refit=False,
+        error_score="raise",
+    ).fit(X, y)
+    assert search.best_score_ > 0.99
+
+
 # --- what all of them share ----------------------------------------------------------------------
 
 ALL = [KPCADetector(contamination=0.1), RandomFourierFeatures(features=50), Nystroem(landmarks=40)]
@@ -401,6 +552,27 @@ def test_nystroem_is_exact_between_its_landmarks_and_other_rows():
     product = transformer.transform(transformer.landmarks_) @ transformer.transform(others).T
     np.testing.assert_allclose(product, rbf_kernel(transformer.landmarks_, others, gamma=0.5), atol=1e-8)
     np.testing.assert_array_equal(transformer.landmarks_, X[transformer.landmark_indices_])
+
+
+@pytest.mark.parametrize(("options", "scaled"), [({}, 0.05), ({"kernel": "laplacian"}, 0.01)])
+def test_nystroem_warns_of_rows_that_are_too_far_apart_for_gamma(options, scaled):
+    digits = load_digits().data
+    with pytest.warns(UserWarning, match="gamma=1 is too large for rows this far apart") as told:
+        coordinates = Nystroem(landmarks=20, **options).fit_transform(digits)
+    assert np.median(np.abs(coordinates).max(axis=1)) < 1e-3
+    gamma = float(re.search(r"try gamma=([0-9.e-]+),", str(told[0].message))[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        coordinates = Nystroem(landmarks=20, gamma=gamma, **options).fit_transform(digits)
+        assert np.median(np.linalg.norm(coordinates, axis=1)) > 0.3
+        Nystroem(landmarks=20, **options).fit(scaled * digits)
+        Nystroem(landmarks=20, kernel="linear").fit(digits)
+        Nystroem(landmarks=1).fit(digits[:1])
+
+
+def test_nystroem_warns_also_where_every_row_is_a_landmark():
+    with pytest.warns(UserWarning, match="too large for rows this far apart"):
+        Nystroem(gamma=1.0).fit(load_digits().data[:100])
 
 
 def test_copies_and_dependent_landmarks_take_no_coordinates():

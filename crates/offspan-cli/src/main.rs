@@ -16,6 +16,7 @@ use crate::args::{Cli, Command};
 use crate::output::Failure;
 
 fn main() -> ExitCode {
+    offspan::name_parameters_as_flags();
     let cli = Cli::parse();
     interrupt::install();
     if let Some(threads) = cli.threads

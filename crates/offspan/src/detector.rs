@@ -18,6 +18,7 @@ use crate::methods::{Found, MethodSpec, Model, ModelSummary};
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
+use crate::wording::{Data, Named};
 use crate::{Error, HoldOut, Result};
 
 /// 1 had thresholds without calibration scores, 2 had no checksum.
@@ -562,9 +563,14 @@ fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> Result<HoldO
     }
     options.observer.note(&format!(
         "no threshold: {held_out} of {rows} rows would be held out for it, and one that keeps {} of the \
-         rows with a confidence of {} takes {needed}; all rows are used for the fit (give --calibrate \
-         FILE, a larger --hold-out, or a smaller --keep or --confidence)",
-        options.promise.keep, options.promise.confidence
+         rows with a confidence of {} takes {needed}; all rows are used for the fit (give {}, a larger {}, \
+         or a smaller {} or {})",
+        options.promise.keep,
+        options.promise.confidence,
+        Data("calibrate"),
+        Named("hold-out"),
+        Named("keep"),
+        Named("confidence"),
     ));
     Ok(HoldOut::NONE)
 }

@@ -6,6 +6,7 @@ use crate::Precision;
 use crate::io::Content;
 use crate::methods::CATALOGUE;
 use crate::metrics::MetricError;
+use crate::wording::{Named, Setting, as_flags};
 
 /// Result with offspan's [`enum@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -96,13 +97,13 @@ pub enum Error {
         /// The value.
         value: f64,
         /// More, where there is more to say.
-        hint: &'static str,
+        hint: String,
     },
 
     /// Finite numbers whose products leave the range of the arithmetic.
     #[error(
         "{what}: numbers too large for products in {precision}; scale the features down{}",
-        if *precision == Precision::F32 { ", or use --precision f64" } else { "" }
+        if *precision == Precision::F32 { format!(", or use {}", Setting("precision", "f64")) } else { String::new() }
     )]
     TooLarge {
         /// What overflowed.
@@ -123,7 +124,7 @@ pub enum Error {
         /// Says whether rectification made it so.
         after: &'static str,
         /// Another way out, where there is one.
-        hint: &'static str,
+        hint: String,
     },
 
     /// There are no rows, or too few.
@@ -138,9 +139,9 @@ pub enum Error {
     },
 
     /// A parameter is out of its range, or does not go with another.
-    #[error("{name}: expected {expected}, got {got}")]
+    #[error("{}: expected {expected}, got {got}", parameter_name(name))]
     Parameter {
-        /// The parameter, as users write it.
+        /// The parameter, in words joined by hyphens; programs see underscores.
         name: &'static str,
         /// What is accepted.
         expected: String,
@@ -162,18 +163,18 @@ pub enum Error {
     },
 
     /// An option that a method does not take.
-    #[error("{flag} has no meaning for {whom}; `offspan methods` tells which method takes what")]
+    #[error("{} has no meaning for {whom}; {}", Named(flag), what_is_taken(whom))]
     OptionWithoutMeaning {
-        /// The option, as on the command line.
+        /// The option, as the catalogue has it.
         flag: &'static str,
         /// The methods.
         whom: String,
     },
 
     /// An option that does not exist, does not go with another, or has a value that does not fit.
-    #[error("{flag}: {reason}")]
+    #[error("{}: {reason}", Named(flag))]
     BadOption {
-        /// The option, as on the command line.
+        /// The option, in words joined by hyphens; dashes in front do not matter.
         flag: String,
         /// What is wrong.
         reason: String,
@@ -192,7 +193,8 @@ pub enum Error {
 
     /// The requested share of variance leaves nothing to measure.
     #[error(
-        "{ask} keeps all {dimensions} directions, so the plain residual of every row would be 0; ask for less, or use --residual complete"
+        "{ask} keeps all {dimensions} directions, so the plain residual of every row would be 0; ask for less, or use {}",
+        Setting("residual", "complete")
     )]
     NoResidual {
         /// The request in words.
@@ -279,6 +281,29 @@ pub enum Error {
     /// A metric could not be computed.
     #[error(transparent)]
     Metric(#[from] MetricError),
+}
+
+/// A parameter's name; a method, which may not fit as a whole, keeps its own.
+fn parameter_name(name: &str) -> String {
+    if as_flags() || CATALOGUE.iter().any(|method| method.name == name) {
+        name.to_owned()
+    } else {
+        Named(name).to_string()
+    }
+}
+
+/// Where to see what a method takes, or the list of it for programs.
+fn what_is_taken(whom: &str) -> String {
+    match CATALOGUE.iter().find(|method| method.name == whom) {
+        Some(method) if !as_flags() => {
+            let names: Vec<String> =
+                method.parameters.iter().map(|known| Named(known.flag).to_string()).collect();
+            let names = if names.is_empty() { "no options".to_owned() } else { names.join(", ") };
+            format!("it takes {names}")
+        }
+        None if !as_flags() => "the list of methods tells which one takes what".to_owned(),
+        _ => "`offspan methods` tells which method takes what".to_owned(),
+    }
 }
 
 /// The results of parallel tasks in order, or the first task's error: which of several bad rows is

@@ -9,6 +9,7 @@ use crate::io::{FeatureSource, read_finite};
 use crate::logits::LogitSource;
 use crate::observer::{Observer, Silent, check_interrupt};
 use crate::random::{Random, Stream};
+use crate::wording::{Data, Setting};
 use crate::{Error, Real, Result};
 
 /// How landmarks are chosen.
@@ -115,7 +116,11 @@ fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Ve
             Ok(index) if index < rows => {
                 return Err(Error::parameter(
                     "landmark-rows",
-                    "rows that are not held out for the threshold (use --hold-out 0 or --calibrate)",
+                    format!(
+                        "rows that are not held out for the threshold (use {} or {})",
+                        Setting("hold-out", "0"),
+                        Data("calibrate")
+                    ),
                     row,
                 ));
             }

@@ -79,6 +79,7 @@ mod synthetic;
 mod training;
 mod vector;
 mod weights;
+mod wording;
 
 pub use ndarray;
 
@@ -111,6 +112,7 @@ pub use real::{Precision, Real};
 pub use rectify::{Rectification, VraBounds};
 pub use subspace::Components;
 pub use synthetic::SyntheticFeatures;
+pub use wording::name_parameters_as_flags;
 
 /// The programs of `docs/rust.md`, compiled and run.
 #[cfg(doctest)]

@@ -7,6 +7,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::io::{Dataset, FeatureSource, Head, read_finite};
 use crate::preprocess::clip_row;
+use crate::wording::{Data, Named, Setting};
 use crate::{Error, Real, Result, vector};
 
 /// T·log Σ exp(l/T), with the maximum taken out first.
@@ -156,35 +157,49 @@ fn missing(data: &Dataset<'_>, clipped: bool, need: Need<'_>) -> Error {
         (Need::Fit(who) | Need::Method(who), true) => (
             who,
             "the network's last layer",
-            "clipped activations change the logits, so the stored ones do not serve; give \
-             `weight` and `bias` in head.safetensors of the pack or with --head FILE",
+            format!(
+                "clipped activations change the logits, so the stored ones do not serve; give \
+                 `weight` and `bias` in head.safetensors of the pack or with {}",
+                Data("head")
+            ),
         ),
         (Need::Fit(who), false) => (
             who,
             "logits",
-            "store them as `logits` beside `features`, or give them with --logits FILE, or give \
-             the last layer's `weight` and `bias` with --head FILE; to do without, use --sampling \
-             uniform and no --fuse",
+            format!(
+                "{}; to do without, use {} and no {}",
+                logits_or_head(),
+                Setting("sampling", "uniform"),
+                Named("fuse")
+            ),
         ),
-        (Need::Method(who), false) => (
-            who,
-            "logits",
-            "store them as `logits` beside `features`, or give them with --logits FILE, or give \
-             the last layer's `weight` and `bias` with --head FILE",
-        ),
+        (Need::Method(who), false) => (who, "logits", logits_or_head()),
         (Need::Score(who), true) => (
             who,
             "the network's last layer",
-            "the detector was fitted without one; fit it again with head.safetensors in the pack",
+            "the detector was fitted without one; fit it again with head.safetensors in the pack"
+                .to_owned(),
         ),
         (Need::Score(who), false) => (
             who,
             "logits",
-            "store them as `logits` beside `features`, or give them with --logits FILE; a detector \
-             that was fitted with the last layer does without",
+            format!(
+                "store them as `logits` beside `features`, or give them with {}; a detector that \
+                 was fitted with the last layer does without",
+                Data("logits")
+            ),
         ),
     };
-    Error::MissingInput { who: format!("{who} on {}", data.name), what, hint: hint.to_owned() }
+    Error::MissingInput { who: format!("{who} on {}", data.name), what, hint }
+}
+
+fn logits_or_head() -> String {
+    format!(
+        "store them as `logits` beside `features`, or give them with {}, or give the last layer's \
+         `weight` and `bias` with {}",
+        Data("logits"),
+        Data("head")
+    )
 }
 
 #[cfg(test)]

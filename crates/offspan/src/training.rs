@@ -10,6 +10,7 @@ use crate::error::in_order;
 use crate::io::{Dataset, Head, Labels, read_finite};
 use crate::kpca::Checkpointing;
 use crate::observer::{Observer, check_interrupt};
+use crate::wording::Data;
 use crate::{Error, HoldOut, Real, Result};
 
 /// Rows that one task reads.
@@ -67,10 +68,11 @@ impl<'a> Training<'a> {
         self.data.labels.as_ref().ok_or_else(|| Error::MissingInput {
             who: format!("{who} on {}", self.data.name),
             what: "labels",
-            hint:
+            hint: format!(
                 "store each row's class as whole numbers `labels` beside `features`, or give them \
-                   with --labels FILE"
-                    .to_owned(),
+                 with {}",
+                Data("labels")
+            ),
         })
     }
 
@@ -79,9 +81,10 @@ impl<'a> Training<'a> {
         let head = self.head.ok_or_else(|| Error::MissingInput {
             who: format!("{who} on {}", self.data.name),
             what: "the network's last layer",
-            hint:
-                "give its `weight` and `bias` in head.safetensors of the pack or with --head FILE"
-                    .to_owned(),
+            hint: format!(
+                "give its `weight` and `bias` in head.safetensors of the pack or with {}",
+                Data("head")
+            ),
         })?;
         head.check_width(self.data.width())?;
         Ok(head)

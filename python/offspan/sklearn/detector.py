@@ -167,7 +167,7 @@ class KPCADetector(OutlierMixin, BaseEstimator):
                 stacklevel=2,
             )
             share = AUTO_CONTAMINATION
-        self.offset_ = _offset(self.detector_.score(rows), share)
+        self.offset_ = offset_on_training_rows(self.detector_.score(rows), share)
         return self
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -212,7 +212,7 @@ class KPCADetector(OutlierMixin, BaseEstimator):
         raise ValueError(f'contamination: expected "auto" or a number in (0, 0.5], got {value!r}')
 
 
-def _offset(scores: NDArray[np.float64], share: float) -> float:
+def offset_on_training_rows(scores: NDArray[np.float64], share: float) -> float:
     """The highest of the scores below which at most this share of them lie."""
     refused = int(share * len(scores))
     # The quotient has no rounding that matters, the product has.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +17,11 @@ import offspan
 from ._inputs import Floats, check_logits, check_rows, seed_from
 
 MOST_LANDMARKS = 256
+
+# What |a - b| is in the kernels exp(-gamma * |a - b|), as SciPy calls it.
+DISTANCES = {"gaussian": "sqeuclidean", "laplacian": "cityblock"}
+# Rows that are compared with the landmarks, and the kernel between them below which coordinates say nothing.
+ROWS_TO_COMPARE, NEARLY_ZERO = 256, 1e-3
 
 
 class _MapTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -212,4 +219,29 @@ class Nystroem(_MapTransformer):
             coef0=self.coef0,
             rank_floor=self.rank_floor,
         )
+        self._warn_of_far_rows(rows)
         return self
+
+    def _warn_of_far_rows(self, rows: Floats) -> None:
+        """Rows that are far from every landmark, as gamma measures, have coordinates of zeros."""
+        if self.kernel not in DISTANCES or len(rows) < 2:
+            return
+        some = np.unique(np.linspace(0, len(rows) - 1, ROWS_TO_COMPARE).astype(int))
+        distances = cdist(rows[some].astype(np.float64), self.landmarks_.astype(np.float64), DISTANCES[self.kernel])
+        # A landmark is no distance from itself.
+        distances[some[:, None] == self.landmark_indices_] = np.inf
+        others = np.isfinite(distances)
+        if not others.any():
+            return
+        nearest = np.median(distances[others.any(axis=1)].min(axis=1))
+        if np.exp(-self.gamma * nearest) >= NEARLY_ZERO:
+            return
+        typical = np.median(distances[others])
+        warnings.warn(
+            f"most coordinates are nearly zero: gamma={self.gamma:g} is too large for rows this far apart, with "
+            f"kernel values of about exp(-{self.gamma * nearest:.3g}) even between a row and the landmark nearest to "
+            f"it. Scale the rows first (StandardScaler, Normalizer), or try gamma={1 / typical:.2g}, one over the "
+            "median distance",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -1,10 +1,14 @@
 """Features from PyTorch networks, and detectors beside them.
 
+>>> guarded = offspan.torch.OODModule.fit(network, loader)              # doctest: +SKIP
+>>> logits, score = guarded(images)                                     # doctest: +SKIP
+
+Step by step, which leaves room for other methods on the same features:
+
 >>> data = offspan.torch.extract(network, loader)                       # doctest: +SKIP
 >>> method = offspan.make("vim", head=data.head)                        # doctest: +SKIP
 >>> method.fit(data.features, data.logits, data.labels)                 # doctest: +SKIP
 >>> guarded = offspan.torch.OODModule(network, method)                  # doctest: +SKIP
->>> logits, score = guarded(images)                                     # doctest: +SKIP
 
 ``extract`` keeps what it takes in memory, or streams it into a file; ``extract_pack`` writes a pack folder that
 the command line reads too. ``odin_scores`` is the one method that needs gradients, so it lives here.
@@ -21,11 +25,12 @@ except ImportError as error:
 from .extract import extract
 from .extracted import Extracted
 from .heads import HeadLayer, find_head
-from .module import OODModule
+from .module import Assessment, OODModule
 from .odin import odin_perturb, odin_scores
 from .pack import extract_pack
 
 __all__ = [
+    "Assessment",
     "Extracted",
     "HeadLayer",
     "OODModule",

@@ -82,6 +82,18 @@ class Request:
             logits=logits,
         )
 
+    def plain(self) -> dict[str, Any] | None:
+        """The arguments as names and plain values, for files; None if ``pool`` is a function."""
+        if not isinstance(self.pool, str):
+            return None
+        return {
+            "layer": self.layer,
+            "layers": dict(self.layers),
+            "pool": self.pool,
+            "maps": self.maps,
+            "head": self.head,
+        }
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -1,6 +1,6 @@
 //! What is refused: exit code 2, a sentence on stderr, nothing on stdout, no file made.
 
-use ndarray::s;
+use ndarray::{Array2, s};
 
 use crate::util::{Place, f32_bytes, npy, npy_f32, write_safetensors};
 
@@ -273,4 +273,29 @@ fn an_error_keeps_the_old_output() {
         place.run(line).refused();
         assert_eq!(place.read(file), b"old", "{line}");
     }
+}
+
+#[test]
+fn messages_of_the_library_name_flags_here() {
+    let place = Place::new();
+    let few = Array2::from_shape_fn((50, 6), |(row, column)| ((row * 7 + column * 3) % 11) as f32);
+    place.write("few.npy", npy_f32(&few));
+    check_refusals(
+        &place,
+        &[
+            (
+                "fit few.npy -m knn --gamma 1 -o out",
+                "--gamma has no meaning for knn; `offspan methods` tells which method takes what",
+            ),
+            ("fit few.npy -m kpca-rff --no-cosine -o out", "--no-cosine needs --gamma"),
+            ("fit few.npy -m vim -o out", "or with --head FILE"),
+            ("fit few.npy -m energy -o out", "give them with --logits FILE, or give"),
+            ("fit few.npy -m mahalanobis -o out", "or give them with --labels FILE"),
+            ("fit few.npy -m knn --neighbors 3 -o out", "'--neighbours'"),
+            ("fit few.npy -m pca --explained-variance 1 -o out", "or use --residual complete"),
+        ],
+    );
+    let ran = place.run("fit few.npy -m pca --keep 0.99 -o out");
+    let told = "give --calibrate FILE, a larger --hold-out, or a smaller --keep or --confidence";
+    assert!(ran.stderr.contains(told), "{ran:?}");
 }

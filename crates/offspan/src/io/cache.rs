@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, RawLayout, npy, open_labels, raw};
+use crate::wording::as_flags;
 use crate::{Error, Result};
 
 /// The files of a cache, before any of them is opened.
@@ -143,7 +144,7 @@ impl Cache {
             (Kind::Headerless, None) => {
                 return Err(Error::MissingInput {
                     who: path.display().to_string(),
-                    what: "--raw TYPE:WIDTH",
+                    what: if as_flags() { "--raw TYPE:WIDTH" } else { "its type and width" },
                     hint: "it has no header that tells type and width; the authors' caches are \
                            f64:2048 (ResNet50), f64:1280 (MobileNetV2) or f64:768 (ViT-B/16)"
                         .to_owned(),

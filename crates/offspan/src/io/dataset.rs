@@ -185,7 +185,7 @@ impl<'a> Dataset<'a> {
     /// The error for a row that has no direction.
     pub(crate) fn zero_row(&self, row: usize) -> Error {
         let after = if self.features.origin().is_some() { " after rectification" } else { "" };
-        Error::ZeroRow { what: self.name.clone(), row, after, hint: "" }
+        Error::ZeroRow { what: self.name.clone(), row, after, hint: String::new() }
     }
 }
 
@@ -276,11 +276,11 @@ impl Head {
             weight.indexed_iter().find(|(_, value)| !value.is_finite())
         {
             let what = "the head's weight".to_owned();
-            return Err(Error::NotFinite { what, row, column, value, hint: "" });
+            return Err(Error::NotFinite { what, row, column, value, hint: String::new() });
         }
         if let Some((row, &value)) = bias.iter().enumerate().find(|(_, value)| !value.is_finite()) {
             let what = "the head's bias".to_owned();
-            return Err(Error::NotFinite { what, row, column: 0, value, hint: "" });
+            return Err(Error::NotFinite { what, row, column: 0, value, hint: String::new() });
         }
         if weight.nrows() == bias.len() {
             return Ok(Head { weight, bias, block: None });

@@ -11,6 +11,7 @@ use ndarray::{ArrayViewMut1, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, FeatureSource, RawLayout, npy, raw, tensors};
+use crate::wording::as_flags;
 use crate::{Error, Result};
 
 /// The element types that features and logits may have on disk.
@@ -280,8 +281,12 @@ pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
             path,
             "a feature file",
             format!(
-                "expected a name that ends in .npy or .safetensors, got {got} \
-                 (for a file without header, say --raw f64:WIDTH)"
+                "expected a name that ends in .npy or .safetensors, got {got} ({})",
+                if as_flags() {
+                    "for a file without header, say --raw f64:WIDTH"
+                } else {
+                    "a file without header can be given as an array or a memory map"
+                }
             ),
         )),
     }

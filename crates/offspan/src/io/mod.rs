@@ -46,6 +46,7 @@ use half::slice::HalfFloatSliceExt;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use crate::observer::{Observer, check_interrupt};
+use crate::wording::Setting;
 use crate::{Error, Real, Result, vector};
 
 /// Rows of numbers that can be read in any order, from several threads at once.
@@ -232,9 +233,9 @@ pub(crate) fn read_finite<T: Real>(
             }
         }
         let hint = if value.is_finite() {
-            ", and this one is too large for f32 (use --precision f64)"
+            format!(", and this one is too large for f32 (use {})", Setting("precision", "f64"))
         } else {
-            ""
+            String::new()
         };
         return Err(Error::NotFinite {
             what: source.name().to_owned(),

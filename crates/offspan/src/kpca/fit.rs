@@ -16,6 +16,7 @@ use crate::preprocess::Preprocess;
 use crate::rank_update::PackedRows;
 use crate::subspace::Subspace;
 use crate::training::{BLOCK, Fitted, Training, chain, chunk_rows, read_rows};
+use crate::wording::WithoutCosine;
 use crate::{Error, Precision, Real, Result, WeightType, quantile};
 
 use super::checkpoint::{FitIdentity, Progress};
@@ -295,7 +296,7 @@ pub(super) fn build_map<T: Real>(
 fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
     let mut error = data.zero_row(row);
     if let Error::ZeroRow { after, hint, .. } = &mut error {
-        *hint = ", or fit with --no-cosine";
+        *hint = format!(", or fit with {WithoutCosine}");
         if preprocess.clip.is_some() {
             *after = " after clipping";
         }

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(
             read(None).unwrap_err().to_string(),
             "rff-opt on train needs labels: store each row's class as whole numbers `labels` beside \
-             `features`"
+             `features`, or give them with labels="
         );
         assert_eq!(
             read(Some(&[4; 5])).unwrap_err().to_string(),

@@ -130,11 +130,11 @@ impl<T: Real> Fourier<T> {
         let numbers = frequencies.indexed_iter().map(|(at, x)| (at, x.to_double()));
         if let Some(((row, column), value)) = numbers.into_iter().find(|(_, x)| !x.is_finite()) {
             let what = "the given frequencies".to_owned();
-            return Err(Error::NotFinite { what, row, column, value, hint: "" });
+            return Err(Error::NotFinite { what, row, column, value, hint: String::new() });
         }
         if let Some(row) = phases.iter().position(|x| !x.is_finite_number()) {
             let (what, value) = ("the given phases".to_owned(), phases[row].to_double());
-            return Err(Error::NotFinite { what, row, column: 0, value, hint: "" });
+            return Err(Error::NotFinite { what, row, column: 0, value, hint: String::new() });
         }
         if features != phases.len() || features == 0 {
             return Err(Error::shape(

@@ -13,6 +13,7 @@ use crate::learn::{AutoencoderParams, DkgpParams, RffOptParams};
 use crate::map::{Draw, EigenFloor, FloorRule};
 use crate::rectify::Rectification;
 use crate::subspace::Components;
+use crate::wording::{WithoutCosine, as_flags};
 use crate::{Error, Kernel, Result};
 
 /// A method with options that it takes in place of its defaults.
@@ -276,8 +277,8 @@ fn kernel(options: &MethodOptions, kind: Kind) -> Result<Kernel> {
         (Some(gamma), _) => Ok(gamma),
         (None, false) => Ok(default),
         (None, true) => Err(Error::MissingInput {
-            who: "--no-cosine".to_owned(),
-            what: "--gamma",
+            who: WithoutCosine.to_string(),
+            what: if as_flags() { "--gamma" } else { "gamma" },
             hint:
                 "the defaults are for unit vectors; try about one over the mean squared distance \
                    between rows"

@@ -60,7 +60,7 @@ impl Csi {
                 norms[view] += vector::sum_of_squares(target).sqrt();
                 if !normalise(target) {
                     let what = format!("`{FEATURES}` of {}", training.data.name);
-                    return Err(Error::ZeroRow { what, row, after: "", hint: "" });
+                    return Err(Error::ZeroRow { what, row, after: "", hint: String::new() });
                 }
             }
             training.observer.advance(1);

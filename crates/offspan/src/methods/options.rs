@@ -11,6 +11,7 @@ use super::preset::Preset;
 use super::spec::MethodSpec;
 use crate::kpca::{Clip, FourierParts, WeightType};
 use crate::rectify::VraBounds;
+use crate::wording::{Named, similar};
 use crate::{Error, Precision, Result};
 
 /// The name that stands for every method.
@@ -347,7 +348,7 @@ impl MethodOptions {
         match conflicts.iter().find(|(both, ..)| *both) {
             Some((_, flag, other)) => Err(Error::BadOption {
                 flag: (*flag).to_owned(),
-                reason: format!("it cannot be given together with {other}"),
+                reason: format!("it cannot be given together with {}", Named(other)),
             }),
             None => Ok(()),
         }
@@ -371,7 +372,7 @@ impl MethodOptions {
                     ($($flag:literal $field:ident,)*) => {
                         match flag.as_str() {
                             $($flag => self.$field = Some(parsed(text).map_err(bad)?),)*
-                            _ => return Err(bad("there is no such option".to_owned())),
+                            _ => return Err(bad(no_such_option(&flag))),
                         }
                     };
                 }
@@ -397,23 +398,19 @@ impl MethodOptions {
     }
 }
 
-/// The method whose name takes the fewest changes of letters to get to, if they are few.
-fn similar(name: &str) -> Option<&'static str> {
-    let name: Vec<char> = name.to_lowercase().replace('_', "-").chars().collect();
-    let changes = |known: &str| {
-        let known: Vec<char> = known.chars().collect();
-        let mut row: Vec<usize> = (0..=known.len()).collect();
-        for (i, a) in name.iter().enumerate() {
-            let mut corner = std::mem::replace(&mut row[0], i + 1);
-            for (j, b) in known.iter().enumerate() {
-                let least = (corner + usize::from(a != b)).min(row[j] + 1).min(row[j + 1] + 1);
-                corner = std::mem::replace(&mut row[j + 1], least);
-            }
-        }
-        row[known.len()]
-    };
-    let nearest = CATALOGUE.iter().map(|method| method.name).min_by_key(|known| changes(known))?;
-    (changes(nearest) <= 2.min(name.len() / 2)).then_some(nearest)
+/// That there is no such option, and which one may have been meant.
+fn no_such_option(flag: &str) -> String {
+    let mut known: Vec<&'static str> = vec!["seed", "precision", "weights"];
+    MethodOptions::default().each_given(|flag, _| known.push(flag));
+    let names = known.into_iter().map(|flag| Named(flag).to_string());
+    let given = Named(flag).to_string();
+    let hint =
+        similar(&given, names).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!("there is no such option{hint}")
+}
+
+fn similar_method(name: &str) -> Option<&'static str> {
+    similar(name, CATALOGUE.iter().map(|method| method.name))
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
@@ -449,7 +446,7 @@ fn flags(name: &str) -> Result<Vec<&'static str>> {
             flags.push("--raw-fit");
             Ok(flags)
         }
-        _ => Err(Error::UnknownMethod { name: name.to_owned(), suggestion: similar(name) }),
+        _ => Err(Error::UnknownMethod { name: name.to_owned(), suggestion: similar_method(name) }),
     }
 }
 
@@ -493,9 +490,21 @@ mod tests {
         let error = |given: &[(&str, &str)], method: &str| {
             options(given).and_then(|options| options.method(method)).unwrap_err().to_string()
         };
-        assert_eq!(error(&[("wings", "2")], "knn"), "--wings: there is no such option");
-        assert_eq!(error(&[("gamma", "x")], "pca"), "--gamma: expected a number, got `x`");
-        assert!(error(&[("gamma", "1")], "knn").starts_with("--gamma has no meaning for knn"));
+        assert_eq!(error(&[("wings", "2")], "knn"), "wings: there is no such option");
+        for (typo, meant) in [
+            ("neighbors", "neighbours"),
+            ("explained-varience", "explained_variance"),
+            ("cosin", "cosine"),
+            ("sed", "seed"),
+        ] {
+            let told = error(&[(typo, "2")], "knn");
+            assert!(told.ends_with(&format!("no such option; did you mean {meant}?")), "{told}");
+        }
+        assert_eq!(error(&[("gamma", "x")], "pca"), "gamma: expected a number, got `x`");
+        assert_eq!(
+            error(&[("gamma", "1")], "knn"),
+            "gamma has no meaning for knn; it takes neighbours, bank, seed"
+        );
         assert!(
             error(&[], "nothing").starts_with("unknown method `nothing`; expected all, one of")
         );
@@ -504,8 +513,8 @@ mod tests {
             assert!(error(&[], typo).contains("; did you mean kpca-nys?"), "{typo}");
         }
         let both = [("components", "3"), ("explained-variance", "0.9")];
-        assert!(error(&both, "pca").ends_with("given together with --explained-variance"));
-        let expected = "--sampling: expected low-energy or high-energy or uniform, got `best`";
+        assert!(error(&both, "pca").ends_with("given together with explained_variance"));
+        let expected = "sampling: expected low-energy or high-energy or uniform, got `best`";
         assert_eq!(error(&[("sampling", "best")], "kpca-nys"), expected);
     }
 

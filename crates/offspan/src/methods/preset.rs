@@ -177,8 +177,8 @@ mod tests {
         let mut options = MethodOptions::default();
         options.set("preset", "imagenet-vit-b16").unwrap();
         let error = options.method("pca").unwrap_err().to_string();
-        assert!(error.starts_with("--preset has no meaning for pca"), "{error}");
+        assert!(error.starts_with("preset has no meaning for pca"), "{error}");
         let error = options.set("preset", "alexnet").unwrap_err().to_string();
-        assert!(error.starts_with("--preset: expected one of imagenet-resnet50,"), "{error}");
+        assert!(error.starts_with("preset: expected one of imagenet-resnet50,"), "{error}");
     }
 }

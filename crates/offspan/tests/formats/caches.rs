@@ -186,7 +186,7 @@ fn rows_without_header_need_a_layout_that_the_message_shows() {
     assert_told(
         folder.path(),
         None,
-        "{dir}/train_in.mmap needs --raw TYPE:WIDTH: it has no header that tells type and width; \
+        "{dir}/train_in.mmap needs its type and width: it has no header that tells type and width; \
          the authors' caches are f64:2048 (ResNet50), f64:1280 (MobileNetV2) or f64:768 (ViT-B/16)",
     );
 }
@@ -204,7 +204,7 @@ fn a_layout_needs_rows_without_header() {
         assert_told(
             &folder,
             Some(LAYOUT),
-            "--raw: expected a folder with files without header (train_in.mmap, val_in.mmap, \
+            "raw: expected a folder with files without header (train_in.mmap, val_in.mmap, \
              NAME_out.mmap), got {dir}, which has none",
         );
     }

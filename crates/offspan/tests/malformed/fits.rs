@@ -54,7 +54,7 @@ fn data_and_inputs() {
                 fit_rows(pca(), rows)
             },
             "train: row 33 is all zeros; it has no direction for the cosine map (remove the row, \
-             or fit with --no-cosine)",
+             or fit with cosine=False)",
         ),
         (
             "a zero row among the landmarks",
@@ -64,7 +64,7 @@ fn data_and_inputs() {
                 fit_rows(given(&[3, 7]), rows)
             },
             "train: row 7 is all zeros; it has no direction for the cosine map (remove the row, or \
-             fit with --no-cosine)",
+             fit with cosine=False)",
         ),
         (
             "a row that clipping makes zero",
@@ -73,7 +73,7 @@ fn data_and_inputs() {
                 fit_params(params)
             },
             "train: row 0 is all zeros after clipping; it has no direction for the cosine map \
-             (remove the row, or fit with --no-cosine)",
+             (remove the row, or fit with cosine=False)",
         ),
         (
             "a zero row in the bank of neighbours",
@@ -111,12 +111,12 @@ fn data_and_inputs() {
         (
             "a landmark that is no row",
             |_| fit_params(given(&[1, 40])),
-            "landmark-rows: expected row numbers from 0 to 39, got 40",
+            "landmark_rows: expected row numbers from 0 to 39, got 40",
         ),
         (
             "a landmark far beyond",
             |_| fit_params(given(&[u64::MAX])),
-            "landmark-rows: expected row numbers from 0 to 39, got 18446744073709551615",
+            "landmark_rows: expected row numbers from 0 to 39, got 18446744073709551615",
         ),
         (
             "a landmark that is held out",
@@ -127,8 +127,8 @@ fn data_and_inputs() {
                 let all: Vec<u64> = (0..4).collect();
                 told(fit_with(&MethodSpec::Kpca(given(&all)), rows.view(), &options))
             },
-            "landmark-rows: expected rows that are not held out for the threshold (use --hold-out \
-             0 or --calibrate), got …",
+            "landmark_rows: expected rows that are not held out for the threshold (use hold_out=0 \
+             or calibrate=), got …",
         ),
         (
             "an empty list of landmarks",
@@ -153,25 +153,25 @@ fn data_and_inputs() {
             "all components, so that nothing is left",
             |_| fit_params(KpcaParams { components: Components::Fixed(WIDTH), ..pca() }),
             "11 components keeps all 11 directions, so the plain residual of every row would be 0; \
-             ask for less, or use --residual complete",
+             ask for less, or use residual=\"complete\"",
         ),
         (
             "all variance, so that nothing is left",
             |_| fit_params(KpcaParams { components: Components::ExplainedVariance(1.0), ..pca() }),
             "explained variance 1 keeps all 11 directions, so the plain residual of every row \
-             would be 0; ask for less, or use --residual complete",
+             would be 0; ask for less, or use residual=\"complete\"",
         ),
         (
             "low-energy landmarks without logits",
             |_| fit_params(low_energy()),
             "low-energy sampling of landmarks on train needs logits: store them as `logits` beside \
-             `features`, or give them with --logits FILE, or give the last layer's `weight` and \
-             `bias` with --head FILE; to do without, use --sampling uniform and no --fuse",
+             `features`, or give them with logits=, or give the last layer's `weight` and `bias` \
+             with head=; to do without, use sampling=\"uniform\" and no fuse",
         ),
         (
             "fusion without logits",
             |_| fit_params(KpcaParams { fusion: Some(Fusion::EnergyRatio), ..pca() }),
-            "fusion with the energy score on train needs logits: store them…--head FILE…",
+            "fusion with the energy score on train needs logits: store them…head=…",
         ),
         (
             "fusion of clipped features without the last layer",
@@ -184,7 +184,7 @@ fn data_and_inputs() {
             },
             "fusion with the energy score on train needs the network's last layer: clipped \
              activations change the logits, so the stored ones do not serve; give `weight` and \
-             `bias` in head.safetensors of the pack or with --head FILE",
+             `bias` in head.safetensors of the pack or with head=",
         ),
         (
             "logits for other rows",
@@ -261,22 +261,22 @@ fn data_and_inputs() {
                 let data = Dataset::new("train", rows.view());
                 fit_spec(&energy(1.0), &data, None)
             },
-            "energy on train needs logits: …--logits FILE…",
+            "energy on train needs logits: …logits=…",
         ),
         (
             "everything held out",
             |_| with_options(&FitOptions { hold_out: Some(1.0), ..FitOptions::default() }),
-            "hold-out: expected a share in [0, 1), got 1",
+            "hold_out: expected a share in [0, 1), got 1",
         ),
         (
             "less than nothing held out",
             |_| with_options(&FitOptions { hold_out: Some(-0.1), ..FitOptions::default() }),
-            "hold-out: expected a share in [0, 1), got -0.1",
+            "hold_out: expected a share in [0, 1), got -0.1",
         ),
         (
             "hold-out NaN",
             |_| with_options(&FitOptions { hold_out: Some(f64::NAN), ..FitOptions::default() }),
-            "hold-out: expected a share in [0, 1), got NaN",
+            "hold_out: expected a share in [0, 1), got NaN",
         ),
         (
             "a threshold that keeps nothing",

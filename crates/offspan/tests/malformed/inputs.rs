@@ -46,7 +46,7 @@ fn files_without_header() {
         (
             "a width that overflows",
             |d| open_raw(d, "f64:18446744073709551615", &[0; 8]),
-            "--raw: expected a width whose rows fit in memory, got 18446744073709551615",
+            "raw: expected a width whose rows fit in memory, got 18446744073709551615",
         ),
         (
             "a width of 0, written in code",
@@ -54,7 +54,7 @@ fn files_without_header() {
                 let layout = RawLayout { element: ElementType::F32, width: 0 };
                 told(open_matrix(&put(d, "x.mmap", []), "features", Some(layout)))
             },
-            "--raw: expected a width of at least 1, got 0",
+            "raw: expected a width of at least 1, got 0",
         ),
         (
             "a folder",
@@ -105,7 +105,8 @@ fn paths_and_lists() {
             "unknown kind",
             |d| open(d, "x.csv", "1,2"),
             "{dir}/x.csv: not a feature file: expected a name that ends in .npy or .safetensors, \
-             got `.csv` (for a file without header, say --raw f64:WIDTH)",
+             got `.csv` (a file without header can be given as an array or a memory \
+             map)",
         ),
         (
             "no kind",
@@ -220,7 +221,7 @@ fn values_that_are_not_numbers() {
             "too large for f32",
             |d| fit_file(&with_bad_entry(d, "<f8", 4, &1e39f64.to_le_bytes())),
             "{dir}/x.npy: row 1, column 1 is 1000000000000000000000000000000000000000; every value \
-             must be finite, and this one is too large for f32 (use --precision f64)",
+             must be finite, and this one is too large for f32 (use precision=\"f64\")",
         ),
         (
             "NaN found by the percentile of ReAct",

@@ -64,17 +64,17 @@ fn values_and_combinations() {
         (
             "ratio 0",
             |_| components(Components::ExplainedVariance(0.0)),
-            "explained-variance: expected a share in (0, 1], got 0",
+            "explained_variance: expected a share in (0, 1], got 0",
         ),
         (
             "ratio 1.5",
             |_| components(Components::ExplainedVariance(1.5)),
-            "explained-variance: expected a share in (0, 1], got 1.5",
+            "explained_variance: expected a share in (0, 1], got 1.5",
         ),
         (
             "ratio NaN",
             |_| components(Components::ExplainedVariance(f64::NAN)),
-            "explained-variance: expected a share in (0, 1], got NaN",
+            "explained_variance: expected a share in (0, 1], got NaN",
         ),
         (
             "0 components",
@@ -155,7 +155,7 @@ fn values_and_combinations() {
                 let map = MapParams::Nystrom { landmarks: 8, sampling, floor };
                 checked(KpcaParams { map, ..KpcaParams::default() })
             },
-            "rank-floor: expected a number in [0, 1), got NaN",
+            "rank_floor: expected a number in [0, 1), got NaN",
         ),
     ];
     check(cases);
