@@ -19,6 +19,10 @@ mod flags;
 mod inputs;
 #[path = "cli/json.rs"]
 mod json;
+// It stands in for a file of /sys.
+#[cfg(target_os = "linux")]
+#[path = "cli/large_cache.rs"]
+mod large_cache;
 #[path = "cli/outputs.rs"]
 mod outputs;
 #[path = "cli/pipes.rs"]

@@ -72,6 +72,7 @@ mod random;
 mod rank_update;
 mod real;
 mod rectify;
+mod row_product;
 mod row_scaled;
 mod statistics;
 mod subspace;

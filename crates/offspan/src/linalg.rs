@@ -36,36 +36,8 @@ fn view_mut<T>(mut a: ArrayViewMut2<'_, T>) -> MatMut<'_, T> {
     unsafe { MatMut::from_raw_parts_mut(a.as_mut_ptr(), rows, columns, row_stride, column_stride) }
 }
 
-/// Products of at most this many multiplications take another path through faer.
-const SMALL_PRODUCT: usize = 4096;
-
-/// `c = a·b` on the calling thread. A row of `c` has the same bits whatever the other rows are and
-/// however many: where faer would treat a product of few rows differently, it gets more rows.
-///
-/// # Panics
-/// If the shapes do not fit.
-pub(crate) fn matmul<T: ComplexField + Copy>(
-    mut c: ArrayViewMut2<'_, T>,
-    a: ArrayView2<'_, T>,
-    b: ArrayView2<'_, T>,
-) {
-    assert_eq!((a.nrows(), a.ncols(), b.ncols()), (c.nrows(), b.nrows(), c.ncols()));
-    let multiply = |c: ArrayViewMut2<'_, T>, a: ArrayView2<'_, T>| {
-        matmul::matmul(view_mut(c), Accum::Replace, view(a), view(b), T::one_impl(), Par::Seq);
-    };
-    let (rows, per_row) = (a.nrows(), (a.ncols() * b.ncols()).max(1));
-    let enough = 2.max(SMALL_PRODUCT / per_row + 1);
-    if rows >= enough {
-        return multiply(c, a);
-    }
-    let mut padded = Array2::from_elem((enough, a.ncols()), T::zero_impl());
-    padded.slice_mut(s![..rows, ..]).assign(&a);
-    let mut product = Array2::from_elem((enough, b.ncols()), T::zero_impl());
-    multiply(product.view_mut(), padded.view());
-    c.assign(&product.slice(s![..rows, ..]));
-}
-
-/// `a·b`, in parallel over fixed blocks of rows.
+/// `a·b`, in parallel over fixed blocks of rows. The bits of a row may depend on how many rows there
+/// are: for rows that must not know of each other there is `row_product`.
 pub(crate) fn product<T: ComplexField + Copy>(
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
@@ -74,7 +46,10 @@ pub(crate) fn product<T: ComplexField + Copy>(
     c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
         .into_par_iter()
         .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
-        .for_each(|(c, a)| matmul(c, a, b));
+        .for_each(|(c, a)| {
+            let one = T::one_impl();
+            matmul::matmul(view_mut(c), Accum::Replace, view(a), view(b), one, Par::Seq);
+        });
     c
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn head_logits_into(
     z: ArrayView2<'_, f64>,
     mut out: ArrayViewMut2<'_, f64>,
 ) {
-    crate::linalg::matmul(out.view_mut(), z, head.weight.t());
+    crate::row_product::multiply(out.view_mut(), z, head.weight.t());
     out += &head.bias;
 }
 

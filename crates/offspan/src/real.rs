@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use ndarray::{ArrayView2, ArrayViewMut2};
+use ndarray::ArrayViewMut2;
 use serde::{Deserialize, Serialize};
 
 use crate::io::{ElementType, FeatureSource};
@@ -92,8 +92,6 @@ pub trait Real:
     fn little_endian(values: &[Self]) -> Vec<u8>;
     /// Reads rows of a source in this type.
     fn read(source: &dyn FeatureSource, start: usize, out: ArrayViewMut2<'_, Self>);
-    /// `c = a·b` on the calling thread.
-    fn matmul(c: ArrayViewMut2<'_, Self>, a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>);
 }
 
 mod sealed {
@@ -163,14 +161,6 @@ macro_rules! real {
 
             fn read(source: &dyn FeatureSource, start: usize, out: ArrayViewMut2<'_, Self>) {
                 source.$read(start, out);
-            }
-
-            fn matmul(
-                c: ArrayViewMut2<'_, Self>,
-                a: ArrayView2<'_, Self>,
-                b: ArrayView2<'_, Self>,
-            ) {
-                crate::linalg::matmul(c, a, b);
             }
         }
     };

@@ -3,6 +3,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::packed::Packed;
+use crate::row_product;
 use crate::row_scaled::RowScaled;
 use crate::{Precision, Real};
 
@@ -52,7 +53,7 @@ impl<T: Real> Weights<T> {
     pub(crate) fn product(&self, x: ArrayView2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
         let x = x.as_standard_layout();
         match &self.arithmetic {
-            Arithmetic::Double => T::matmul(out, x.view(), self.matrix.t()),
+            Arithmetic::Double => row_product::multiply(out, x.view(), self.matrix.t()),
             Arithmetic::Single(packed) => {
                 packed.product(as_single(x.as_slice()), singles(&mut out));
             }

@@ -159,7 +159,7 @@ impl Bank {
         for (index, tile) in bank.axis_chunks_iter(Axis(0), TILE).enumerate() {
             let first = index * TILE;
             let mut products = products.slice_mut(s![.., ..tile.nrows()]);
-            crate::linalg::matmul(products.view_mut(), queries, tile.t());
+            crate::row_product::multiply(products.view_mut(), queries, tile.t());
             for (mut row, best) in products.rows_mut().into_iter().zip(&mut best) {
                 let row = contiguous_row_mut(&mut row);
                 if let Some(factors) = factors {

@@ -7,8 +7,8 @@ use super::model::{Scorer, Stored, rows_of};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter};
 use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::linalg;
 use crate::preprocess::normalise;
+use crate::row_product;
 use crate::training::Training;
 use crate::vector;
 
@@ -38,7 +38,7 @@ impl Scorer for Dml {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let z = rows_of(&*data.features, start, out.len())?;
         let mut products = Array2::zeros((out.len(), self.directions.nrows()));
-        linalg::matmul(products.view_mut(), z.view(), self.directions.t());
+        row_product::multiply(products.view_mut(), z.view(), self.directions.t());
         for ((out, z), products) in out.iter_mut().zip(z.rows()).zip(products.rows()) {
             let norm = vector::sum_of_squares(contiguous_row(&z)).sqrt();
             let largest = products.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x));

@@ -10,7 +10,7 @@ use crate::logits::softmax;
 use crate::statistics::Statistics;
 use crate::subspace::Components;
 use crate::training::Training;
-use crate::{Error, Result, linalg, vector};
+use crate::{Error, Result, linalg, row_product, vector};
 
 const NAME: &str = "gradorth";
 
@@ -51,7 +51,7 @@ impl Scorer for GradOrth {
         let z = rows_of(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
-        linalg::matmul(projected.view_mut(), z.view(), self.directions.t());
+        row_product::multiply(projected.view_mut(), z.view(), self.directions.t());
         let uniform = 1.0 / logits.ncols() as f64;
         for ((out, t), mut p) in out.iter_mut().zip(projected.rows()).zip(logits.rows_mut()) {
             let p = contiguous_row_mut(&mut p);

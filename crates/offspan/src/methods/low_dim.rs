@@ -15,7 +15,7 @@ use crate::observer::check_interrupt;
 use crate::optimise::{Stop, minimise};
 use crate::statistics::labels_of;
 use crate::training::{Fitted, Training};
-use crate::{Error, Result, linalg};
+use crate::{Error, Result, linalg, row_product};
 
 const NAME: &str = "low-dim";
 
@@ -85,7 +85,7 @@ impl LowDim {
                 if !members.is_empty() {
                     let (p, z) = (p.select(Axis(0), &members), z.select(Axis(0), &members));
                     let mut gradients = Array2::zeros((classes, width));
-                    linalg::matmul(gradients.view_mut(), p.t(), z.view());
+                    row_product::multiply(gradients.view_mut(), p.t(), z.view());
                     sum += &gradients.flatten();
                 }
             });
@@ -191,7 +191,7 @@ impl LowDim {
                 part.iter_mut().zip(z).for_each(|(g, z)| *g = p * z);
             }
         }
-        linalg::matmul(out.view_mut(), gradients.view(), self.projection.t());
+        row_product::multiply(out.view_mut(), gradients.view(), self.projection.t());
         out += &self.offset;
     }
 }
@@ -245,7 +245,7 @@ impl Probe<'_> {
             .zip(self.labels.par_chunks(BLOCK))
             .map(|(x, labels)| {
                 let mut logits = Array2::zeros((x.nrows(), classes));
-                linalg::matmul(logits.view_mut(), x, weight.t());
+                row_product::multiply(logits.view_mut(), x, weight.t());
                 logits += &bias;
                 let mut loss = 0.0;
                 for (mut row, &label) in logits.rows_mut().into_iter().zip(labels) {
@@ -255,7 +255,7 @@ impl Probe<'_> {
                     row[label as usize] -= 1.0;
                 }
                 let mut gradient = Array2::zeros((classes, classes + 1));
-                linalg::matmul(gradient.slice_mut(s![.., ..classes]), logits.t(), x);
+                row_product::multiply(gradient.slice_mut(s![.., ..classes]), logits.t(), x);
                 gradient.column_mut(classes).assign(&logits.sum_axis(Axis(0)));
                 (loss, gradient)
             })
@@ -293,7 +293,11 @@ impl Scorer for LowDim {
             let mut x = Array2::zeros((out.len(), classes));
             self.project(z.view(), probabilities(&source, &rows)?.view(), x.view_mut());
             let mut logits = Array2::zeros((out.len(), classes));
-            linalg::matmul(logits.view_mut(), x.view(), self.probe.slice(s![.., ..classes]).t());
+            row_product::multiply(
+                logits.view_mut(),
+                x.view(),
+                self.probe.slice(s![.., ..classes]).t(),
+            );
             logits += &self.probe.column(classes);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
                 *out = energy(contiguous_row(&logits), 1.0);

@@ -13,7 +13,7 @@ use crate::kernel::contiguous_row;
 use crate::preprocess::Preprocess;
 use crate::statistics::{ClassMeans, Statistics};
 use crate::training::Training;
-use crate::{Error, Moments, Result, linalg, vector};
+use crate::{Error, Moments, Result, linalg, row_product, vector};
 
 /// Channels of SSD whose deviation is at most this share of the largest are constant.
 const CONSTANT_CHANNEL: f64 = 1e-6;
@@ -82,9 +82,9 @@ impl Scorer for Mahalanobis {
         let zero_rows = Preprocess { clip: None, cosine: self.unit }.apply(x.view_mut());
         x -= &self.centre;
         let mut white = Array2::zeros((out.len(), self.whitening.nrows()));
-        linalg::matmul(white.view_mut(), x.view(), self.whitening.t());
+        row_product::multiply(white.view_mut(), x.view(), self.whitening.t());
         let mut products = Array2::zeros((out.len(), self.centres.nrows()));
-        linalg::matmul(products.view_mut(), white.view(), self.centres.t());
+        row_product::multiply(products.view_mut(), white.view(), self.centres.t());
         let lengths: Vec<f64> = self.centres.rows().into_iter().map(|c| squared(&c)).collect();
         for ((out, white), products) in out.iter_mut().zip(white.rows()).zip(products.rows()) {
             // ‖y − ν‖² = ‖y‖² − (2yᵀν − ‖ν‖²): the nearest centre has the largest bracket.

@@ -9,7 +9,7 @@ use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_finite};
 use crate::kernel::contiguous_row;
 use crate::logits::{energy, head_logits};
 use crate::training::Training;
-use crate::{Error, Result, linalg};
+use crate::{Error, Result, linalg, row_product};
 
 const MAPS: &str = "maps";
 const INPUT: &str = "block_input";
@@ -70,7 +70,7 @@ impl RankFeat {
         };
         let input = one_map(data.extra(name, INPUT, INPUT_HINT)?, row)?;
         let mut maps = Array2::zeros((block.weight.nrows(), input.ncols()));
-        linalg::matmul(maps.view_mut(), block.weight.view(), input.view());
+        row_product::multiply(maps.view_mut(), block.weight.view(), input.view());
         maps *= &block.scale.view().insert_axis(Axis(1));
         maps += &block.shift.view().insert_axis(Axis(1));
         if let Some(shortcut) = data.extras.get(SHORTCUT) {

@@ -10,7 +10,7 @@ use crate::logits::{LogitSource, Need};
 use crate::statistics::Statistics;
 use crate::subspace::Components;
 use crate::training::Training;
-use crate::{Result, linalg, vector};
+use crate::{Result, linalg, row_product, vector};
 
 const NAME: &str = "reg-pca";
 
@@ -64,7 +64,7 @@ impl Scorer for RegPca {
         logits_of(NAME, data, self.head.as_ref())?.read(start, out)?;
         let offset = &z - &self.mean;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
-        linalg::matmul(projected.view_mut(), offset.view(), self.directions.t());
+        row_product::multiply(projected.view_mut(), offset.view(), self.directions.t());
         let squared =
             |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row));
         for (i, out) in out.iter_mut().enumerate() {

@@ -10,7 +10,7 @@ use crate::io::{Dataset, Head, TensorWriter};
 use crate::kernel::contiguous_row;
 use crate::statistics::Statistics;
 use crate::training::{BLOCK, Training};
-use crate::{Error, Result, linalg, vector};
+use crate::{Error, Result, linalg, row_product, vector};
 
 const NAME: &str = "vim";
 
@@ -91,7 +91,7 @@ impl Vim {
     fn residuals(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {
         let offset = &z - &self.origin;
         let mut projected = Array2::zeros((z.nrows(), self.residual.nrows()));
-        linalg::matmul(projected.view_mut(), offset.view(), self.residual.t());
+        row_product::multiply(projected.view_mut(), offset.view(), self.residual.t());
         let norm =
             |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row)).sqrt();
         projected.rows().into_iter().map(norm).collect()
