@@ -288,11 +288,14 @@ fn messages_of_the_library_name_flags_here() {
                 "--gamma has no meaning for knn; `offspan methods` tells which method takes what",
             ),
             ("fit few.npy -m kpca-rff --no-cosine -o out", "--no-cosine needs --gamma"),
-            ("fit few.npy -m vim -o out", "or with --head FILE"),
-            ("fit few.npy -m energy -o out", "give them with --logits FILE, or give"),
-            ("fit few.npy -m mahalanobis -o out", "or give them with --labels FILE"),
+            ("fit few.npy -m vim --hold-out 0 -o out", "or with --head FILE"),
+            ("fit few.npy -m energy --hold-out 0 -o out", "give them with --logits FILE, or give"),
+            ("fit few.npy -m mahalanobis --hold-out 0 -o out", "or give them with --labels FILE"),
             ("fit few.npy -m knn --neighbors 3 -o out", "'--neighbours'"),
-            ("fit few.npy -m pca --explained-variance 1 -o out", "or use --residual complete"),
+            (
+                "fit few.npy -m pca --explained-variance 1 --hold-out 0 -o out",
+                "or use --residual complete",
+            ),
         ],
     );
     let ran = place.run("fit few.npy -m pca --keep 0.99 -o out");
