@@ -34,7 +34,7 @@ def core(words: list[str]) -> None:
     """Tests and examples in the documentation, with NumPy and scikit-learn."""
     folder = FOLDER / "test"
     shutil.rmtree(folder, ignore_errors=True)
-    python = environment(folder, "numpy", "scikit-learn", "pytest", str(wheel(TEST_WHEELS)))
+    python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest", str(wheel(TEST_WHEELS)))
     run(python, "-m", "pytest", TESTS, "--ignore", TESTS / "with_torch", "-p", "no:cacheprovider", *words)
     installed = next(folder.glob(f"lib/python*/site-packages/{PACKAGE}"))
     doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in ("pytorch_ood", "openood")]

@@ -211,13 +211,8 @@ pub enum Error {
     },
 
     /// A matrix decomposition failed.
-    #[error("{what} did not converge on a {size}×{size} matrix")]
-    Decomposition {
-        /// Which decomposition.
-        what: &'static str,
-        /// Its size.
-        size: usize,
-    },
+    #[error(transparent)]
+    Decomposition(#[from] offspan_linalg::DecompositionError),
 
     /// A file was written by a version that this one does not know.
     #[error("{}: {what} of version {got}; this program reads version {expected}: {hint}", path.display())]

@@ -55,7 +55,6 @@ mod kpca;
 mod lanczos;
 mod landmarks;
 mod learn;
-mod linalg;
 mod logits;
 pub mod map;
 mod math;
@@ -83,6 +82,7 @@ mod weights;
 mod wording;
 
 pub use ndarray;
+pub(crate) use offspan_linalg as linalg;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};

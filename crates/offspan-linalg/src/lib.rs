@@ -1,4 +1,5 @@
-//! Dense linear algebra; the only module that names faer.
+//! Dense linear algebra; the only crate that names faer. It is a crate of its own because eigensolvers take
+//! long to compile and seldom change.
 //!
 //! Everything here gives the same bits whatever the number of threads: products run on one thread
 //! over blocks whose sizes depend on the shapes alone, and the eigensolver splits its work into a
@@ -6,12 +7,21 @@
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::{cholesky::llt, evd, matmul, qr, svd, triangular_inverse};
-use faer::traits::ComplexField;
 use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
-use crate::{Error, Result};
+/// A decomposition that did not come to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{what} did not converge on a {size}×{size} matrix")]
+pub struct DecompositionError {
+    /// The decomposition.
+    pub what: &'static str,
+    /// Rows and columns of the matrix.
+    pub size: usize,
+}
+
+type Result<T> = std::result::Result<T, DecompositionError>;
 
 /// Parts that faer's own parallel loops split into. The split decides the order of rounding, so
 /// it is a constant and not the number of threads.
@@ -36,25 +46,40 @@ fn view_mut<T>(mut a: ArrayViewMut2<'_, T>) -> MatMut<'_, T> {
     unsafe { MatMut::from_raw_parts_mut(a.as_mut_ptr(), rows, columns, row_stride, column_stride) }
 }
 
-/// `a·b`, in parallel over fixed blocks of rows. The bits of a row may depend on how many rows there
-/// are: for rows that must not know of each other there is `row_product`.
-pub(crate) fn product<T: ComplexField + Copy>(
-    a: ArrayView2<'_, T>,
-    b: ArrayView2<'_, T>,
-) -> Array2<T> {
-    let mut c = Array2::from_elem((a.nrows(), b.ncols()), T::zero_impl());
-    c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
-        .into_par_iter()
-        .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
-        .for_each(|(c, a)| {
-            let one = T::one_impl();
-            matmul::matmul(view_mut(c), Accum::Replace, view(a), view(b), one, Par::Seq);
-        });
-    c
+/// Numbers with products: `f32` and `f64`.
+pub trait Number: Sized {
+    /// See [`product`].
+    fn product(a: ArrayView2<'_, Self>, b: ArrayView2<'_, Self>) -> Array2<Self>;
+}
+
+macro_rules! number {
+    ($type:ident) => {
+        impl Number for $type {
+            fn product(a: ArrayView2<'_, $type>, b: ArrayView2<'_, $type>) -> Array2<$type> {
+                let mut c = Array2::zeros((a.nrows(), b.ncols()));
+                c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
+                    .into_par_iter()
+                    .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
+                    .for_each(|(c, a)| {
+                        let (c, a, b) = (view_mut(c), view(a), view(b));
+                        matmul::matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
+                    });
+                c
+            }
+        }
+    };
+}
+
+number!(f32);
+number!(f64);
+
+/// `a·b`, in parallel over fixed blocks of rows. The bits of a row may depend on how many rows there are.
+pub fn product<T: Number>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
+    T::product(a, b)
 }
 
 /// Eigenvalues, largest first, and eigenvectors of a symmetric matrix.
-pub(crate) struct SymmetricEigen {
+pub struct SymmetricEigen {
     /// Eigenvalues in descending order.
     pub values: Vec<f64>,
     /// Row i is the unit eigenvector of value i.
@@ -62,7 +87,7 @@ pub(crate) struct SymmetricEigen {
 }
 
 /// Decomposes a symmetric matrix of which the lower triangle is read.
-pub(crate) fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
+pub fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     let n = a.nrows();
     debug_assert_eq!(n, a.ncols());
     let mut values = faer::diag::Diag::<f64>::zeros(n);
@@ -79,7 +104,7 @@ pub(crate) fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> 
         MemStack::new(&mut MemBuffer::new(need)),
         params,
     )
-    .map_err(|_| Error::Decomposition { what: "the symmetric eigensolver", size: n })?;
+    .map_err(|_| DecompositionError { what: "the symmetric eigensolver", size: n })?;
     vectors.invert_axis(Axis(0));
     let values = values.column_vector().iter().rev().copied().collect();
     Ok(SymmetricEigen { values, vectors })
@@ -87,7 +112,7 @@ pub(crate) fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> 
 
 /// a⁺·b, the shortest of the best solutions of a·x = b; singular values of at most
 /// max(rows, columns)·`precision`·largest count as zero.
-pub(crate) fn least_squares(
+pub fn least_squares(
     a: ArrayView2<'_, f64>,
     b: &Array1<f64>,
     precision: f64,
@@ -109,7 +134,7 @@ pub(crate) fn least_squares(
         MemStack::new(&mut MemBuffer::new(need)),
         params,
     )
-    .map_err(|_| Error::Decomposition { what: "the singular value decomposition", size })?;
+    .map_err(|_| DecompositionError { what: "the singular value decomposition", size })?;
     let values: Vec<f64> = values.column_vector().iter().copied().collect();
     let floor = rows.max(columns) as f64 * precision * values.first().copied().unwrap_or(0.0);
     let mut x = Array1::zeros(columns);
@@ -121,7 +146,7 @@ pub(crate) fn least_squares(
 }
 
 /// The lower triangle L with L·Lᵀ = a, of a positive definite matrix whose lower triangle is read.
-pub(crate) fn cholesky(a: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
+pub fn cholesky(a: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
     let n = a.nrows();
     debug_assert_eq!(n, a.ncols());
     let mut lower = a.as_standard_layout().into_owned();
@@ -134,7 +159,7 @@ pub(crate) fn cholesky(a: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         MemStack::new(&mut MemBuffer::new(need)),
         params,
     )
-    .map_err(|_| Error::Decomposition { what: "the Cholesky decomposition", size: n })?;
+    .map_err(|_| DecompositionError { what: "the Cholesky decomposition", size: n })?;
     for i in 0..n {
         lower.slice_mut(s![i, i + 1..]).fill(0.0);
     }
@@ -142,7 +167,7 @@ pub(crate) fn cholesky(a: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
 }
 
 /// The inverse of a lower triangle, itself one.
-pub(crate) fn lower_inverse(lower: ArrayView2<'_, f64>) -> Array2<f64> {
+pub fn lower_inverse(lower: ArrayView2<'_, f64>) -> Array2<f64> {
     let mut inverse = Array2::zeros(lower.raw_dim());
     triangular_inverse::invert_lower_triangular(
         view_mut(inverse.view_mut()),
@@ -155,7 +180,7 @@ pub(crate) fn lower_inverse(lower: ArrayView2<'_, f64>) -> Array2<f64> {
 /// The orthogonal factor of a square matrix with the signs that make R's diagonal positive, so
 /// that a Gaussian matrix gives a uniformly distributed (Haar) rotation. Row i of the result is
 /// orthonormal to the others.
-pub(crate) fn haar_rotation(gaussian: ArrayView2<'_, f64>) -> Array2<f64> {
+pub fn haar_rotation(gaussian: ArrayView2<'_, f64>) -> Array2<f64> {
     let n = gaussian.nrows();
     let par = Par::rayon(PARTS);
     let block = qr::no_pivoting::factor::recommended_block_size::<f64>(n, n);
@@ -253,7 +278,7 @@ mod tests {
     #[test]
     fn cholesky_refuses_an_indefinite_matrix() {
         let error = cholesky(ndarray::array![[1.0, 2.0], [2.0, 1.0]].view()).unwrap_err();
-        assert!(matches!(error, Error::Decomposition { .. }));
+        assert!(matches!(error, DecompositionError { .. }));
     }
 
     #[test]
