@@ -4,7 +4,8 @@
 //! A number of the result is Σ over blocks of [`DEPTH`] terms, each block one chain of fused
 //! multiply-adds from zero. Fits that need no such thing take the faster `linalg::product`.
 
-use ndarray::{ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use rayon::prelude::*;
 
 use crate::vector::{dispatch, outer_chains};
 use crate::{Precision, Real};
@@ -14,6 +15,8 @@ const DEPTH: usize = 256;
 /// Rows that share one read of a panel. Its columns are 8 in double precision and 16 in single: 6 × 8
 /// sums fill the registers of AVX2.
 const ROWS: usize = 6;
+/// Rows of one task in [`product`].
+const ROWS_PER_TASK: usize = 120;
 
 /// `c = a·b` on the calling thread.
 ///
@@ -35,6 +38,16 @@ pub(crate) fn multiply<T: Real>(
             (Precision::F64, _) => add_product::<T, 8, ROWS>(&mut c, a, b),
         },
     );
+}
+
+/// `a·b` on all threads.
+pub(crate) fn product<T: Real>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
+    let mut c = Array2::default((a.nrows(), b.ncols()));
+    c.axis_chunks_iter_mut(Axis(0), ROWS_PER_TASK)
+        .into_par_iter()
+        .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
+        .for_each(|(c, a)| multiply(c, a, b));
+    c
 }
 
 #[inline(always)]
@@ -81,8 +94,6 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
 
 #[cfg(test)]
 mod tests {
-    use ndarray::Array2;
-
     use super::*;
 
     fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f64> {

@@ -4,7 +4,7 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use crate::io::{TensorFile, TensorWriter};
 use crate::random::Random;
-use crate::{Error, Result, linalg};
+use crate::{Error, Result, linalg, row_product};
 
 /// A dense layer, or the gradient of one.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ impl Layer {
 
     /// W·x + b of every row.
     pub(super) fn apply(&self, x: ArrayView2<'_, f32>) -> Array2<f32> {
-        linalg::product(x, self.weight.t()) + &self.bias
+        row_product::product(x, self.weight.t()) + &self.bias
     }
 
     /// The gradient with respect to the layer, from that with respect to its outputs.
