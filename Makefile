@@ -8,9 +8,9 @@ PACKAGES = --workspace --exclude offspan-bench --locked
 
 test: test-rust test-python test-browser
 
-# A minute: the library's own tests and the command line's manners.
+# For the inner loop: the unit tests of every crate.
 quick:
-	cargo test --locked -p offspan --lib
+	cargo test $(PACKAGES) --lib
 
 test-rust:
 	python3 tools/rust_tests.py
