@@ -1,5 +1,7 @@
 //! What each command prints and writes when all is well.
 
+use std::sync::OnceLock;
+
 use offspan::CATALOGUE;
 use serde_json::Value;
 
@@ -19,22 +21,31 @@ const DEMO: [&str; 9] = [
     "kpca-nys, 512 uniform, complete, fused",
 ];
 
+/// What one run of the demo prints and writes as JSON.
+fn demo() -> &'static (String, Value) {
+    static RUN: OnceLock<(String, Value)> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let place = Place::new();
+        let text = place.run("demo --json=demo.json").fine();
+        assert_eq!(place.files(), ["demo.json"], "a demo writes no files unless asked");
+        (text, place.json("demo.json"))
+    })
+}
+
 #[test]
 fn demo_compares_its_methods_in_a_table() {
-    let place = Place::new();
-    let text = place.run("demo").fine();
+    let (text, _) = demo();
     for label in DEMO {
         let line = format!("{label}  ");
         assert_eq!(text.lines().filter(|l| l.starts_with(&line)).count(), 1, "{label}{text}");
     }
     assert!(text.contains("FPR95 / AUROC") && text.contains("5000 training rows of width 128"));
-    assert!(place.files().is_empty(), "a demo writes no files unless asked");
 }
 
 #[test]
 fn demo_json_is_an_eval_document_in_fractions() {
-    let document = Place::new().run("demo --json").json();
-    check_document(&document, "demo", &DEMO, "fpr95");
+    let (_, document) = demo();
+    check_document(document, "demo", &DEMO, "fpr95");
     for result in document["results"].as_array().unwrap() {
         assert_eq!(keys(&result["sets"]), ["digits", "mnist", "textures"]);
         assert!(result["average"]["auroc"].as_f64().unwrap() > 0.9, "{}", result["method"]);
@@ -44,8 +55,7 @@ fn demo_json_is_an_eval_document_in_fractions() {
 #[test]
 fn every_line_of_the_demo_is_what_eval_says_under_its_name_or_its_command() {
     let place = Place::new();
-    let text = place.run("demo --json=demo.json").fine();
-    let document = place.json("demo.json");
+    let (text, document) = demo();
     let lines = document["results"].as_array().unwrap();
     let plain: Vec<&str> = DEMO.into_iter().filter(|label| !label.contains(',')).collect();
     let eval =
