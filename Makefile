@@ -1,10 +1,12 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-install test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
 
-# All but the benchmarks, which bring Criterion along: the same packages everywhere, so that features agree.
+# All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
+# other features of shared dependencies, and compile them again.
 PACKAGES = --workspace --exclude offspan-bench --locked
+TARGETS = --lib --bins --tests
 
 test: test-rust test-python test-browser
 
@@ -25,13 +27,16 @@ wheel:
 
 # In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had.
 test-python:
-	cargo build $(PACKAGES)
-	python3 python/tools/build_wheel.py --for-tests
+	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py
+
+# The way of `pip install ./python`, in a clean environment.
+test-install:
+	python3 python/tools/check_install.py
 
 # The pages of reports and studies in a real browser: Chromium, which is installed where it can be.
 test-browser:
-	cargo build $(PACKAGES)
+	cargo build $(PACKAGES) $(TARGETS)
 	python3 -m unittest discover -s tests/browser
 
 fmt:
@@ -48,7 +53,7 @@ doc:
 deny:
 	cargo deny check
 
-check: test test-slow fmt lint doc
+check: test test-slow test-install fmt lint doc
 
 demo:
 	cargo run --release --locked -- demo

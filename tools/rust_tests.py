@@ -20,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: What is compiled: all but the benchmarks, which bring Criterion along.
 PACKAGES = ("--workspace", "--exclude", "offspan-bench", "--locked")
+#: All at once: a build without the tests would choose other features of shared dependencies, and compile them again.
+TARGETS = ("--lib", "--bins", "--tests")
 #: The programs that take longest, in order; the others follow as they come.
 LONGEST = ("cli", "kill", "offspan", "parity", "determinism", "properties", "malformed")
 
@@ -43,10 +45,8 @@ def cargo(*words: str) -> list[str]:
 
 
 def build() -> list[Program]:
-    """Compile the workspace and its tests once, and find the test programs."""
-    # The same packages as for the tests, so that both use one compilation of every dependency.
-    cargo("build", *PACKAGES)
-    messages = map(json.loads, cargo("test", *PACKAGES, "--no-run", "--message-format=json-render-diagnostics"))
+    """Compile libraries, command line, native module and tests in one go, and find the test programs."""
+    messages = map(json.loads, cargo("build", *PACKAGES, *TARGETS, "--message-format=json-render-diagnostics"))
     programs = [
         Program(message["target"]["name"], message["executable"], Path(message["manifest_path"]).parent)
         for message in messages

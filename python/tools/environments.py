@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "target" / "wheels"
-#: Wheels in the profile of the tests, which are slower and check more.
-TEST_WHEELS = ROOT / "target" / "test-wheels"
+#: Where cargo puts what it builds for tests.
+BUILT = ROOT / "target" / "debug"
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:
@@ -30,9 +31,20 @@ def environment(folder: Path, *packages: str, python: str = sys.executable) -> P
     return interpreter
 
 
-def wheel(folder: Path = WHEELS) -> Path:
+def wheel() -> Path:
     """Give the newest wheel that was built."""
-    found = sorted(folder.glob("offspan-*.whl"), key=lambda path: path.stat().st_mtime)
+    found = sorted(WHEELS.glob("offspan-*.whl"), key=lambda path: path.stat().st_mtime)
     if not found:
-        sys.exit(f"there is no wheel in {folder}; `make wheel` builds one, `make test-python` the one of the tests")
+        sys.exit("there is no wheel; build one with `make wheel`")
     return found[-1]
+
+
+def install_built(python: Path) -> Path:
+    """Put the package with the native module of the tests' build into an environment; where it is then."""
+    code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    packages = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    place = Path(packages) / "offspan"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(ROOT / "python" / "offspan", place, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(BUILT / "lib_internal.so", place / "_internal.abi3.so")
+    return place

@@ -1,4 +1,4 @@
-"""Install the wheel into fresh environments and run the Python tests: with scikit-learn, and with PyTorch if possible.
+"""Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
 python3 python/tools/run_tests.py [--only core|torch] [pytest options]
 """
@@ -9,11 +9,10 @@ import shutil
 import subprocess
 import sys
 
-from environments import ROOT, TEST_WHEELS, environment, run, wheel
+from environments import ROOT, environment, install_built, run
 
 FOLDER = ROOT / "target" / "python"
 TESTS = ROOT / "python" / "tests"
-PACKAGE = "offspan"
 #: What `torch_env.py` exits with when there is no torch to be had.
 NO_TORCH = 3
 
@@ -34,9 +33,9 @@ def core(words: list[str]) -> None:
     """Tests and examples in the documentation, with NumPy and scikit-learn."""
     folder = FOLDER / "test"
     shutil.rmtree(folder, ignore_errors=True)
-    python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest", str(wheel(TEST_WHEELS)))
+    python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
+    installed = install_built(python)
     run(python, "-m", "pytest", TESTS, "--ignore", TESTS / "with_torch", "-p", "no:cacheprovider", *words)
-    installed = next(folder.glob(f"lib/python*/site-packages/{PACKAGE}"))
     doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in ("pytorch_ood", "openood")]
     doctests += sorted((installed / "sklearn").glob("*.py"))
     run(python, "-m", "pytest", "--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider", *doctests)
@@ -55,7 +54,8 @@ def torch(words: list[str]) -> None:
     ordinary = ("pytest", "numpy<2", "scikit-learn", "matplotlib", "safetensors", "huggingface-hub", "pyyaml")
     python = environment(folder, *ordinary)
     peers = ("pytorch-ood>=0.4", "timm==0.9.16")
-    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers, wheel(TEST_WHEELS))
+    run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers)
+    install_built(python)
     run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
 

@@ -1,4 +1,4 @@
-"""What the host library can do on this processor, tried in a process of its own: it may die of an unknown instruction."""
+"""What the host library can do on this processor, tried in a process of its own: it may die there."""
 
 from __future__ import annotations
 
