@@ -16,8 +16,8 @@ from torch_networks import Convolutional, ConvolutionalHead, Softmax, batches, h
 
 import offspan
 from offspan.torch import OODModule, extract
-from offspan.torch._arrays import to_numpy
 from offspan.torch import _tracing as tracing
+from offspan.torch._arrays import to_numpy
 
 METHODS = {"kpca-nys": {"landmarks": 64}, "vim": {"components": 4}, "energy": {}, "knn": {"neighbours": 5}}
 
