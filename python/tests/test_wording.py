@@ -89,7 +89,7 @@ def test_no_message_speaks_in_flags(case, rows, files):
         ("no logits for landmarks", 'to do without, use sampling="uniform" and no fuse'),
         ("no head", "or with head="),
         ("no labels", "or give them with labels="),
-        ("logits that no layer explains", "give the last layer with head= for better scores"),
+        ("logits that no layer explains", "scores are better with the last layer itself (head.safetensors in a pack)"),
         ("too large for float32", 'use precision="f64"'),
     ],
 )

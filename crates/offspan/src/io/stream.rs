@@ -75,6 +75,11 @@ fn read_csv(path: &Path, stream: impl Read) -> Result<Array2<f64>> {
             return Err(Error::malformed(path, WHAT, reason));
         }
         if names {
+            // A stream of anything else has a first line without numbers as well.
+            if record.iter().any(|cell| !is_text(cell)) {
+                let reason = "the first line is neither numbers nor names of columns".to_owned();
+                return Err(Error::malformed(path, WHAT, reason));
+            }
             continue;
         }
         for (column, cell) in record.iter().enumerate() {
@@ -101,6 +106,11 @@ fn is_header(record: &ByteRecord) -> bool {
     let counts = |(column, cell): (usize, &[u8])| cell == column.to_string().as_bytes();
     record.iter().all(|cell| number(cell).is_none())
         || (record.len() > 1 && record.iter().enumerate().all(counts))
+}
+
+/// Whether a cell is text that a person could have written.
+fn is_text(cell: &[u8]) -> bool {
+    std::str::from_utf8(cell).is_ok_and(|text| !text.chars().any(char::is_control))
 }
 
 /// Rows in memory that know where they came from.
@@ -166,6 +176,7 @@ mod tests {
             ("a,1\n1,2\n", "row 0, column 0 (line 1): expected a number, got `a`"),
             ("", "stdin"),
             ("a,b\n", "stdin"),
+            ("\u{1f}\u{8b}\u{8}", "the first line is neither numbers nor names of columns"),
             ("1,2\nnan,3\n", "stdin: row 1, column 0 is NaN"),
         ];
         for (text, expected) in all {
