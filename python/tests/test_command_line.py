@@ -15,7 +15,7 @@ SETTINGS = {
     "kpca-nys": {"landmarks": 256, "sampling": "uniform", "residual": "complete"},
     "kpca-rff": {"features": 1024},
     "pca": {},
-    "knn": {"neighbours": 20, "bank": "2000"},
+    "knn": {"neighbours": 20, "bank": 0.05},
     "vim": {},
     "auto": {"landmarks": 256},
 }
