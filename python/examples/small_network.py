@@ -93,7 +93,7 @@ def train(network: nn.Module, data: TensorDataset, epochs: int) -> None:
             optimizer.step()
 
 
-def plot(folder: Path, ind: npt.NDArray[np.float64], strangers: dict[str, npt.NDArray[np.float64]], method: str) -> str:
+def plot(folder: Path, ind: npt.NDArray[np.float64], ood_rows: dict[str, npt.NDArray[np.float64]], method: str) -> str:
     """Histograms of the scores; says which file they are in."""
     try:
         import matplotlib
@@ -103,11 +103,11 @@ def plot(folder: Path, ind: npt.NDArray[np.float64], strangers: dict[str, npt.ND
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 3.5), layout="constrained")
-    # The strangers' tail would press everything else together.
-    lowest = min(np.quantile(scores, 0.05) for scores in strangers.values())
+    # The OoD rows' tail would press everything else together.
+    lowest = min(np.quantile(scores, 0.05) for scores in ood_rows.values())
     bins = np.linspace(lowest, ind.max(), 60)
     axes.hist(ind, bins, density=True, alpha=0.6, label="known shapes")
-    for name, scores in strangers.items():
+    for name, scores in ood_rows.items():
         axes.hist(scores, bins, density=True, histtype="step", linewidth=1.5, label=name)
     axes.set(xlabel=f"{method}: higher is more in-distribution", yticks=[])
     axes.legend(frameon=False)
@@ -139,8 +139,8 @@ def main() -> None:
 
     # One folder with everything that a method may need; `offspan eval FOLDER/pack` reads it too.
     loaders = {name: DataLoader(data, batch_size=256) for name, data in {**known, **strange}.items()}
-    strangers = {name: loaders[name] for name in strange}
-    splits = {"train": loaders["train"], "test": loaders["test"], "ood": strangers}
+    ood_rows = {name: loaders[name] for name in strange}
+    splits = {"train": loaders["train"], "test": loaders["test"], "ood": ood_rows}
     pack = offspan.torch.extract_pack(network, splits, folder / "pack")
     test = offspan.torch.Extracted.load(pack / "test.safetensors")
     assert test.logits is not None
@@ -151,10 +151,10 @@ def main() -> None:
     for name, options in METHODS.items():
         method = offspan.make(name, **options).fit(pack)
         ind = method.score(pack / "test.safetensors")
-        scores = {stranger: method.score(pack / "ood" / f"{stranger}.safetensors") for stranger in strange}
+        scores = {name: method.score(pack / "ood" / f"{name}.safetensors") for name in strange}
         print_row(name, [offspan.metrics.evaluate(ind, ood).auroc for ood in scores.values()])
     odin = {name: offspan.torch.odin_scores(network, loaders[name]) for name in ("test", *strange)}
-    print_row("odin", [offspan.metrics.evaluate(odin["test"], odin[stranger]).auroc for stranger in strange])
+    print_row("odin", [offspan.metrics.evaluate(odin["test"], odin[name]).auroc for name in strange])
 
     # The last method, beside the network: one call gives classes and decisions.
     guarded = offspan.torch.OODModule(network.eval(), method)

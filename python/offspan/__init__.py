@@ -8,17 +8,17 @@ in-distribution.**
 >>> draw = np.random.default_rng(0)
 >>> train = draw.normal(size=(2000, 8)).astype(np.float32) + 3
 >>> detector = offspan.make().fit(train)         # better with logits=…, or make(head=…)
->>> strangers = draw.normal(size=(500, 8)).astype(np.float32)
->>> bool(detector.score(train).mean() > detector.score(strangers).mean())
+>>> ood_rows = draw.normal(size=(500, 8)).astype(np.float32)
+>>> bool(detector.score(train).mean() > detector.score(ood_rows).mean())
 True
->>> bool(detector.predict(strangers).mean() < 0.5 < detector.predict(train).mean())
+>>> bool(detector.predict(ood_rows).mean() < 0.5 < detector.predict(train).mean())
 True
 """
 
 from __future__ import annotations
 
 from . import errors, metrics
-from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg
+from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
@@ -54,6 +54,7 @@ __all__ = [
     "make",
     "methods",
     "metrics",
+    "rows_needed",
     "set_threads",
     "threads",
 ]

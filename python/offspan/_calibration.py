@@ -1,4 +1,4 @@
-"""What p-values and checks say: which rows of a batch are strangers, and whether a calibration still holds."""
+"""What p-values and checks say: which rows of a batch are OoD, and whether a calibration still holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FitCheck:
 
 
 def benjamini_hochberg(p_values: npt.ArrayLike, level: float) -> npt.NDArray[np.bool_]:
-    """Tell which rows of a batch to call strangers, so that on average at most this share of them are not.
+    """Tell which rows of a batch to call OoD, so that on average at most this share of them are not.
 
     >>> import offspan
     >>> offspan.benjamini_hochberg([0.01, 0.5, 0.02, 0.9], level=0.05)
@@ -46,10 +46,20 @@ def benjamini_hochberg(p_values: npt.ArrayLike, level: float) -> npt.NDArray[np.
 
 
 def adjusted_p_values(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Give the smallest level at which :func:`benjamini_hochberg` takes each row for a stranger.
+    """Give the smallest level at which :func:`benjamini_hochberg` takes each row for an OoD row.
 
     >>> import offspan
     >>> offspan.adjusted_p_values([0.01, 0.5, 0.02, 0.9])
     array([0.04      , 0.66666667, 0.04      , 0.9       ])
     """
     return _internal.adjusted(as_numbers(p_values, "p_values"))
+
+
+def rows_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
+    """Tell the fewest rows that a threshold with this promise can be set with.
+
+    >>> import offspan
+    >>> offspan.rows_needed(keep=0.99)
+    299
+    """
+    return _internal.rows_needed(keep, confidence)

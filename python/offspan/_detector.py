@@ -77,7 +77,7 @@ class Detector:
     def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Tell how unusual each row is: small for strangers.
+        """Tell how unusual each row is: small for OoD rows.
 
         An in-distribution row has a p-value of at most u with a chance of at most u, whatever u is and however scores
         are distributed: (1 + calibration scores at or below its own) / (1 + calibration scores).
@@ -120,10 +120,11 @@ class Detector:
     def calibrated(
         self,
         features: Rows | None = None,
-        keep: float | None = None,
-        confidence: float | None = None,
         logits: Rows | None = None,
         extras: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        keep: float | None = None,
+        confidence: float | None = None,
     ) -> Detector:
         """Give the same detector with another threshold.
 

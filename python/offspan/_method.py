@@ -154,13 +154,14 @@ class Method:
     def calibrate(
         self,
         features: Rows | None = None,
-        keep: float | None = None,
-        confidence: float | None = None,
         logits: Rows | None = None,
         extras: Mapping[str, npt.ArrayLike] | None = None,
+        *,
+        keep: float | None = None,
+        confidence: float | None = None,
     ) -> Method:
         """Set another threshold, with rows which the fit has not seen or none. See :meth:`Detector.calibrated`."""
-        self._detector = self.detector.calibrated(features, keep, confidence, logits, extras)
+        self._detector = self.detector.calibrated(features, logits, extras, keep=keep, confidence=confidence)
         return self
 
     @property
@@ -189,7 +190,7 @@ class Method:
     def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Tell how unusual each row is: small for strangers. See :meth:`Detector.p_values`."""
+        """Tell how unusual each row is: small for OoD rows. See :meth:`Detector.p_values`."""
         return self.detector.p_values(features, logits, extras)
 
     def predict(

@@ -62,7 +62,7 @@ class BatchReport:
     share_flagged: float
     #: The lowest score of the batch; None in an empty one.
     lowest: Lowest | None
-    #: Evidence that strangers came into the stream.
+    #: Evidence that OoD rows came into the stream.
     share: Evidence
     #: Evidence that the scores moved, up or down, or changed their spread.
     distribution: Evidence

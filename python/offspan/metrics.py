@@ -15,7 +15,7 @@ from ._arrays import as_array
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well one method tells one set of strangers from the in-distribution set."""
+    """How well one method tells one set of OoD rows from the in-distribution set."""
 
     fpr: float
     auroc: float

@@ -109,7 +109,7 @@ class OffspanDetector(_Base):
         return self.fit_features(features, labels)
 
     def fit_features(self, z: Tensor, labels: Tensor | None = None) -> OffspanDetector:
-        """Fit to features [N, m] and class labels [N]; rows with a negative one are strangers, and left out.
+        """Fit to features [N, m] and class labels [N]; rows with a negative one are OoD rows, and left out.
 
         Every other row is fitted: pytorch-ood measures scores, so no rows are held out for a threshold.
         """

@@ -93,18 +93,32 @@ where
         &self.name
     }
 
-    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
-        self.rows.read_f32(start, out);
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> offspan::Result<()> {
+        let end = start + out.nrows();
+        self.rows.read_f32(start, out)?;
+        self.forget(start..end);
+        Ok(())
     }
 
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
-        self.rows.read_f64(start, out);
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> offspan::Result<()> {
+        let end = start + out.nrows();
+        self.rows.read_f64(start, out)?;
+        self.forget(start..end);
+        Ok(())
     }
+}
 
-    fn release(&self, rows: Range<usize>) {
+/// A page that is touched brings so many bytes around it into memory.
+const BROUGHT_ALONG: usize = 64 << 10;
+
+impl<T> Named<'_, T> {
+    /// Lets memory go that reading these rows of a mapped file took.
+    fn forget(&self, rows: Range<usize>) {
         if let (true, Some(numbers)) = (self.mapped, self.rows.as_slice()) {
-            let width = self.rows.ncols();
-            forget_pages(&numbers[rows.start * width..rows.end * width]);
+            let (width, around) = (self.rows.ncols(), BROUGHT_ALONG / size_of::<T>());
+            let start = (rows.start * width).saturating_sub(around);
+            let end = (rows.end * width + around).min(numbers.len());
+            forget_pages(&numbers[start..end]);
         }
     }
 }
@@ -291,6 +305,6 @@ pub(crate) fn doubles(given: &Bound<'_, PyAny>, what: &str) -> PyResult<Array2<f
     let table = Table::new(given, what, false)?;
     let source = table.source(what);
     let mut numbers = Array2::zeros((source.rows(), source.width()));
-    source.read_f64(0, numbers.view_mut());
+    source.read_f64(0, numbers.view_mut()).map_err(|error| exception(given.py(), &error))?;
     Ok(numbers)
 }

@@ -1,4 +1,4 @@
-//! Which rows of a batch p-values let us call strangers.
+//! Which rows of a batch p-values let us call OoD.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use offspan::calibrate;
@@ -25,4 +25,10 @@ pub(crate) fn adjusted<'py>(
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let p_values = p_values.as_array().to_vec();
     Ok(quick(py, || calibrate::adjusted(&p_values))?.into_pyarray(py))
+}
+
+/// The fewest rows that a threshold with this promise can be set with.
+#[pyfunction]
+pub(crate) fn rows_needed(py: Python<'_>, keep: f64, confidence: f64) -> PyResult<usize> {
+    quick(py, || offspan::Promise { keep, confidence }.rows_needed())
 }

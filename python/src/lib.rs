@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _internal {
     #[pymodule_export]
-    use super::calibrate::{adjusted, benjamini_hochberg};
+    use super::calibrate::{adjusted, benjamini_hochberg, rows_needed};
     #[pymodule_export]
     use super::detector::Detector;
     #[pymodule_export]

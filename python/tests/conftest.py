@@ -42,7 +42,7 @@ def rows() -> np.ndarray:
 
 
 @pytest.fixture
-def strangers() -> np.ndarray:
+def ood_rows() -> np.ndarray:
     """300 rows of the same width from elsewhere."""
     return np.abs(np.random.default_rng(8).normal(0.0, 2.0, (300, 12))).astype(np.float32)
 

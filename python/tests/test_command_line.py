@@ -90,7 +90,7 @@ def test_monitors_are_those_of_the_command_line(packs, command_line, tmp_path):
         report = asdict(monitor.update(scores=scores))
         assert {**report, "alarms": list(report["alarms"])} == batch["report"]
     assert [asdict(alarm) for alarm in monitor.alarms] == said["alarms"]
-    assert done.returncode == (1 if said["alarms"] else 0) and said["alarms"], "strangers raise an alarm"
+    assert done.returncode == (1 if said["alarms"] else 0) and said["alarms"], "OoD rows raise an alarm"
     # The command line also keeps which batches it has seen; all else is the same.
     monitor.save(ours)
     inspected = [

@@ -167,12 +167,12 @@ def test_moments_add_up_to_the_whole_fit(rows):
         np.testing.assert_allclose(merged.detector().score(rows), whole.score(rows), rtol=1e-4)
 
 
-def test_moments_with_landmarks(rows, strangers):
+def test_moments_with_landmarks(rows, ood_rows):
     landmarks = rows[offspan.choose_landmarks(len(rows), 80, seed=3)]
     kpca = offspan.KPCA(landmark_rows=offspan.choose_landmarks(len(rows), 80, seed=3), residual="complete")
     whole = kpca.fit(rows, hold_out=0).detector
     moments = offspan.Moments(offspan.KPCA(), landmarks=landmarks).update(rows[:700]).update(rows[700:])
-    np.testing.assert_allclose(moments.detector().score(strangers), whole.score(strangers), rtol=1e-4)
+    np.testing.assert_allclose(moments.detector().score(ood_rows), whole.score(ood_rows), rtol=1e-4)
     with pytest.raises(offspan.InputError, match="other landmarks"):
         moments.merge(offspan.Moments(offspan.KPCA(), landmarks=landmarks[:80][::-1].copy()))
     with pytest.raises(offspan.InputError, match="12 columns"):
@@ -184,13 +184,13 @@ def test_moments_with_landmarks(rows, strangers):
         offspan.Moments(offspan.KPCA(), width=3)
 
 
-def test_partial_fit_goes_on(rows, strangers):
+def test_partial_fit_goes_on(rows, ood_rows):
     kpca = offspan.KPCA(landmarks=64)
     for part in np.array_split(rows, 4):
         kpca.partial_fit(part)
     assert kpca.moments.rows == 1200
     assert kpca.detector.info["training"]["rows"] == 1200
-    assert offspan.metrics.evaluate(kpca.score(rows), kpca.score(strangers)).auroc > 0.9
+    assert offspan.metrics.evaluate(kpca.score(rows), kpca.score(ood_rows)).auroc > 0.9
     assert kpca.threshold is None
     assert kpca.calibrate(rows, keep=0.9, confidence=0.5).predict(rows).mean() == pytest.approx(0.9, abs=0.01)
     kpca.partial_fit(rows[:100])

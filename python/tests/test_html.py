@@ -157,7 +157,7 @@ def test_another_rate_is_named_as_such():
 def test_a_real_detector_and_a_real_evaluation_show_themselves():
     draw = np.random.default_rng(0)
     known = draw.normal(size=(500, 8)) + 3
-    strangers = draw.normal(size=(100, 8))
+    ood_rows = draw.normal(size=(100, 8))
     for name in ("auto", "kpca-rff", "kpca-ensemble", "pca+react", "knn", "ssd"):
         options = {"features": 64} if name == "kpca-rff" else {}
         if name == "kpca-ensemble":
@@ -165,7 +165,7 @@ def test_a_real_detector_and_a_real_evaluation_show_themselves():
         detector = offspan.make(name, **options).fit(known).detector
         words = text_of(detector._repr_html_())
         assert detector.method in words and "500 rows" not in words and "× 8 features" in words
-        scores = detector.score(known), detector.score(strangers)
+        scores = detector.score(known), detector.score(ood_rows)
         for interval in (None, "delong", "bootstrap"):
             assert "AUROC" in text_of(offspan.metrics.evaluate(*scores, interval=interval)._repr_html_())
 

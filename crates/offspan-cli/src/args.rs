@@ -475,7 +475,7 @@ Examples:
   offspan tune PACK                                             what auto chose, and what is around it
   offspan tune PACK --method kpca-nys -o out/                   a usual grid, with a plot
   offspan tune PACK --method kpca-nys --try gamma=0.1,0.3,1 --try sampling=uniform,low-energy
-  offspan tune train.npy --validate strangers.npy               judged by a set that you have
+  offspan tune train.npy --validate ood.npy               judged by a set that you have
 
 Without an OoD set, classes of the training rows stand in for one: a fit does not see some classes, the
 network's outputs for them are taken away, and the better a setting tells their rows from rows of the

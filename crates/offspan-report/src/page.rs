@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::plot::page_css;
+use crate::plot::{escape, page_css};
 
 /// A page.
 #[derive(Debug, Clone, Default)]
@@ -121,12 +121,12 @@ impl Table {
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let escaped = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
-        let mut text = line(self.header.iter().map(|name| escaped(name)).collect());
+        let plain = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
+        let mut text = line(self.header.iter().map(|name| plain(name)).collect());
         text += &line(self.header.iter().map(|_| "---".to_owned()).collect());
         for row in &self.rows {
             let cell = |cell: &Cell| {
-                let text = escaped(&cell.line());
+                let text = plain(&cell.line());
                 if cell.best { format!("**{text}**") } else { text }
             };
             text += &line(row.iter().map(cell).collect());
@@ -186,33 +186,30 @@ impl Page {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'; img-src data:\">\n\
              <title>{}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
-            escaped(&self.title),
+            escape(&self.title),
             page_css(),
-            escaped(&self.title),
+            escape(&self.title),
         );
         for sentence in &self.lead {
-            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escaped(sentence));
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escape(sentence));
         }
         html += "</header>\n";
         if self.sections.len() > 2 {
             html += "<nav>";
             for (index, section) in self.sections.iter().enumerate() {
-                let _ = write!(html, "<a href=\"#s{index}\">{}</a> ", escaped(&section.title));
+                let _ = write!(html, "<a href=\"#s{index}\">{}</a> ", escape(&section.title));
             }
             html += "</nav>\n";
         }
         html += "<main>\n";
         for (index, section) in self.sections.iter().enumerate() {
             let _ =
-                writeln!(html, "<section id=\"s{index}\">\n<h2>{}</h2>", escaped(&section.title));
+                writeln!(html, "<section id=\"s{index}\">\n<h2>{}</h2>", escape(&section.title));
             section.blocks.iter().for_each(|block| block.write(&mut html));
             html += "</section>\n";
         }
-        let _ = write!(
-            html,
-            "</main>\n<footer>{}</footer>\n</body>\n</html>\n",
-            escaped(&self.made_by)
-        );
+        let _ =
+            write!(html, "</main>\n<footer>{}</footer>\n</body>\n</html>\n", escape(&self.made_by));
         html
     }
 }
@@ -225,7 +222,7 @@ impl Block {
             Block::Facts(facts) => {
                 *html += "<dl>\n";
                 for (name, fact) in facts {
-                    let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escaped(name), prose(fact));
+                    let _ = writeln!(html, "<dt>{}</dt><dd>{}</dd>", escape(name), prose(fact));
                 }
                 writeln!(html, "</dl>")
             }
@@ -235,14 +232,14 @@ impl Block {
                 for (svg, caption) in figures {
                     let _ = write!(html, "<figure>\n{svg}\n");
                     if !caption.is_empty() {
-                        let _ = writeln!(html, "<figcaption>{}</figcaption>", escaped(caption));
+                        let _ = writeln!(html, "<figcaption>{}</figcaption>", escape(caption));
                     }
                     *html += "</figure>\n";
                 }
                 writeln!(html, "</div>")
             }
             Block::Folded(title, blocks) => {
-                let _ = writeln!(html, "<details><summary>{}</summary>", escaped(title));
+                let _ = writeln!(html, "<details><summary>{}</summary>", escape(title));
                 blocks.iter().for_each(|block| block.write(html));
                 writeln!(html, "</details>")
             }
@@ -252,9 +249,9 @@ impl Block {
                     let _ = writeln!(
                         html,
                         "<figure><img src=\"{}\" alt=\"{}\"><figcaption>{}</figcaption></figure>",
-                        escaped(data_uri),
-                        escaped(caption),
-                        escaped(caption)
+                        escape(data_uri),
+                        escape(caption),
+                        escape(caption)
                     );
                 }
                 writeln!(html, "</div>")
@@ -274,21 +271,21 @@ impl Table {
     fn write(&self, html: &mut String) -> std::fmt::Result {
         *html += "<div class=\"table\"><table>\n";
         if !self.caption.is_empty() {
-            writeln!(html, "<caption>{}</caption>", escaped(&self.caption))?;
+            writeln!(html, "<caption>{}</caption>", escape(&self.caption))?;
         }
         *html += "<thead><tr>";
         let class = |column| if self.has_words(column) { " class=\"words\"" } else { "" };
         for (column, name) in self.header.iter().enumerate() {
-            write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escaped(name))?;
+            write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escape(name))?;
         }
         *html += "</tr></thead>\n<tbody>\n";
         for row in &self.rows {
             *html += "<tr>";
             for (column, cell) in row.iter().enumerate() {
-                let text = escaped(&cell.text);
+                let text = escape(&cell.text).into_owned();
                 let mut text = if cell.best { format!("<strong>{text}</strong>") } else { text };
                 if let Some(range) = cell.range() {
-                    write!(text, "<small>{}</small>", escaped(&range))?;
+                    write!(text, "<small>{}</small>", escape(&range))?;
                 }
                 match column {
                     0 => write!(html, "<th scope=\"row\">{text}</th>")?,
@@ -303,7 +300,7 @@ impl Table {
 
 /// Sentences, in which what stands between backticks is to be typed.
 fn prose(text: &str) -> String {
-    let pieces: Vec<String> = text.split('`').map(escaped).collect();
+    let pieces: Vec<String> = text.split('`').map(|text| escape(text).into_owned()).collect();
     // A lone backtick is one.
     if pieces.len().is_multiple_of(2) {
         return pieces.join("`");
@@ -313,22 +310,6 @@ fn prose(text: &str) -> String {
         _ => format!("<code>{piece}</code>"),
     };
     pieces.iter().enumerate().map(tag).collect()
-}
-
-/// Text that is safe between tags and in attributes.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 const STYLE: &str = "\

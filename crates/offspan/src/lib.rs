@@ -22,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! The way of the data, one direction only:
+//! The way of the data, one direction only (`docs/architecture.md` shows the layers of the source):
 //!
 //! | step | module |
 //! |---|---|
@@ -42,78 +42,50 @@
 pub mod calibrate;
 mod detector;
 mod error;
-mod fixed;
-mod hadamard;
-mod holdout;
-mod infinite_as_text;
-#[cfg(feature = "internals")]
-#[doc(hidden)]
-pub mod internals;
 pub mod io;
-mod kernel;
-mod kpca;
-mod lanczos;
-mod landmarks;
-mod learn;
-mod logits;
-pub mod map;
-mod math;
 mod methods;
 pub mod metrics;
-mod moments;
 pub mod monitor;
-mod observer;
-mod optimise;
-mod packed;
-mod preprocess;
-mod quantile;
-mod random;
-mod rank_update;
-mod real;
-mod rectify;
-mod row_product;
-mod row_scaled;
-mod statistics;
-mod subspace;
-mod synthetic;
+mod numeric;
+mod span;
 mod training;
-mod vector;
-mod weights;
-mod wording;
 
 pub use ndarray;
-pub(crate) use offspan_linalg as linalg;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
+pub use error::wording::name_parameters_as_flags;
 pub use error::{Error, Result};
-pub use holdout::HoldOut;
-pub use kernel::Kernel;
-pub use kpca::{
-    Checkpointing, Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary,
-    MapParams, PartialFit, Residual, ValidKpca, WeightType,
+pub use io::SyntheticFeatures;
+pub use io::observer::{Observer, Silent};
+pub use methods::kpca::{
+    Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary, MapParams,
+    PartialFit, Residual, ValidKpca,
 };
-pub use landmarks::{Sampling, uniform_rows};
-pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
-pub use logits::energy;
 pub use methods::{
-    AutoParams, BankSize, CATALOGUE, DkgpKpcaParams, DrawName, Found, FuseName, KernelName,
-    LogitScore, MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair, Parameter, Preset,
-    RankRuleName, ResidualName, SamplingName, Setting, TrainedScore,
+    AutoParams, AutoencoderParams, BankSize, CATALOGUE, DkgpKpcaParams, DkgpParams, DrawName,
+    Found, FuseName, KernelName, LogitScore, MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair,
+    Parameter, Preset, RankRuleName, Rectification, ResidualName, RffOptParams, SamplingName,
+    Setting, TrainedScore, VraBounds,
 };
-pub use moments::Moments;
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
     SeenBatch,
 };
-pub use observer::{Observer, Silent};
-pub use preprocess::Preprocess;
-pub use random::random_order;
-pub use real::{Precision, Real};
-pub use rectify::{Rectification, VraBounds};
-pub use subspace::Components;
-pub use synthetic::SyntheticFeatures;
-pub use wording::name_parameters_as_flags;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub use numeric::internals;
+pub use numeric::random::random_order;
+pub use numeric::real::{Precision, Real};
+pub use numeric::weight_type::WeightType;
+pub use span::kernel::Kernel;
+pub use span::map;
+pub use span::moments::Moments;
+pub use span::preprocess::Preprocess;
+pub use span::subspace::Components;
+pub use training::landmarks::{Sampling, uniform_rows};
+pub use training::logits::energy;
+pub use training::{Checkpointing, HoldOut};
 
 /// The programs of `docs/rust.md`, compiled and run.
 #[cfg(doctest)]

@@ -60,10 +60,10 @@ fn assert_reads(source: &dyn FeatureSource, expected: &Array2<f64>, what: &str) 
     for start in [0, expected.nrows() / 2] {
         let part = expected.slice(s![start.., ..]);
         let mut wide = Array2::zeros(part.dim());
-        source.read_f64(start, wide.view_mut());
+        source.read_f64(start, wide.view_mut()).unwrap();
         assert_eq!(wide, part, "{what}, f64 from row {start}");
         let mut narrow = Array2::zeros(part.dim().f());
-        source.read_f32(start, narrow.view_mut());
+        source.read_f32(start, narrow.view_mut()).unwrap();
         assert_eq!(narrow.mapv(f64::from), part, "{what}, f32 from row {start}");
     }
 }

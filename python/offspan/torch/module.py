@@ -6,11 +6,13 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 import offspan
 from offspan import Detector, FormatError, InputError, NotFittedError
@@ -104,9 +106,12 @@ class OODModule(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
+        # In the mode of the network: `eval()` was perhaps said before it was wrapped.
+        self.training = model.training
         self.strict = strict
         self.detector = _as_detector(detector)
-        self._given_threshold = threshold
+        self._given_threshold: float | None = None
+        self.threshold = threshold
         self._request = Request.of(unwrap(model), layer, layers, pool, maps, head, logits=True)
         # Found in the first forward pass.
         self._plan: Plan | None = None
@@ -176,19 +181,25 @@ class OODModule(nn.Module):
 
         # A mistake in the name or the options shows here, not after an hour of features.
         offspan.make(method, **options)
+        offspan.rows_needed(keep, confidence)
+        if hold_out is not None and not 0 <= hold_out < 1:
+            raise InputError(f"hold_out: expected a share in [0, 1), got {hold_out}")
+        for name, given in (("loader", loader), ("calibrate", calibrate)):
+            if isinstance(given, (Tensor, Dataset)):
+                raise InputError(
+                    f"{name}: expected an iterable of batches, such as a DataLoader, got {type(given).__name__}"
+                )
         train = rows_of(loader)
-        fitted = offspan.make(method, head=train.head, **options).fit(
-            train.features,
-            train.logits,
-            train.labels,
-            extras=train.extras or None,
+        fitted = _fit_known_directions(
+            offspan.make(method, head=train.head, **options),
+            train,
             hold_out=hold_out if calibrate is None else 0.0,
             keep=keep,
             confidence=confidence,
         )
         if calibrate is not None:
             other = rows_of(calibrate)
-            fitted.calibrate(other.features, keep, confidence, other.logits, other.extras or None)
+            fitted.calibrate(other.features, other.logits, other.extras or None, keep=keep, confidence=confidence)
         return cls(model, fitted, layer, layers=layers, pool=pool, maps=maps, head=head, strict=strict)
 
     @classmethod
@@ -230,7 +241,16 @@ class OODModule(nn.Module):
 
     @threshold.setter
     def threshold(self, value: float | None) -> None:
-        self._given_threshold = value
+        if value is not None and not (isinstance(value, Real) and value == value):
+            raise InputError(f"threshold: expected a number or None, got {value!r}")
+        self._given_threshold = None if value is None else float(value)
+
+    def extra_repr(self) -> str:
+        """What ``print`` shows besides the network."""
+        if self.detector is None:
+            return "no detector yet"
+        threshold = "none" if self.threshold is None else f"{self.threshold:g}"
+        return f"detector={self.detector.method}, threshold={threshold}"
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
         """The network's logits, and a score for each row."""
@@ -340,7 +360,7 @@ class OODModule(nn.Module):
 
 def _finite_rows(arrays: Mapping[str, Array]) -> Array:
     """Whether all numbers of a row are finite, whichever array they are in."""
-    each = [np.isfinite(array.reshape(len(array), -1)).all(axis=1) for array in arrays.values()]
+    each = [np.isfinite(array).all(axis=tuple(range(1, array.ndim))) for array in arrays.values()]
     return np.logical_and.reduce(each)
 
 
@@ -354,5 +374,29 @@ def _as_detector(given: Any) -> Detector | None:
         return given
     if isinstance(given, (str, os.PathLike)):
         return Detector.load(given)
+    if not isinstance(given, offspan.Method):
+        raise InputError(
+            f"detector: expected a Detector, a fitted method or the path of a detector file, got {type(given).__name__}"
+        )
     # A method has its detector once it is fitted, and says so if it is not.
     return given.detector
+
+
+def _fit_known_directions(method: offspan.Method, train: Extracted, **options: Any) -> offspan.Method:
+    """Fit, and where the method refuses rows of zeros, which have no direction, to the others with a warning."""
+    parts: dict[str, Any] = {"features": train.features, "logits": train.logits, "labels": train.labels}
+    extras = dict(train.extras or {})
+    try:
+        return method.fit(*parts.values(), extras=extras or None, **options)
+    except InputError as error:
+        found: Array = np.any(train.features, axis=1)
+        if "is all zeros" not in str(error) or found.sum() < 2 or found.all():
+            raise
+    warnings.warn(
+        f"the features of {len(found) - found.sum()} of {len(found)} rows are all zeros, which has no direction: they "
+        "are left out of the fit; such rows are scored −∞",
+        UserWarning,
+        stacklevel=3,
+    )
+    kept: list[Any] = [None if part is None else np.asarray(part)[found] for part in parts.values()]
+    return method.fit(*kept, extras={name: np.asarray(rows)[found] for name, rows in extras.items()} or None, **options)

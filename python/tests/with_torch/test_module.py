@@ -443,3 +443,64 @@ def test_a_file_without_a_detector_is_named(network, tmp_path):
         OODModule.load(tmp_path / "text", network)
     with pytest.raises(FileNotFoundError):
         OODModule.load(tmp_path / "nowhere", network)
+
+
+def test_it_is_in_the_mode_of_its_network(network, train):
+    calls = []
+    network.register_forward_hook(lambda *_: calls.append(1))
+    guarded = OODModule(network, fitted(train, "energy"))
+    assert not guarded.training
+    guarded(images(4, seed=3))
+    calls.clear()
+    guarded(images(4, seed=3))
+    assert len(calls) == 1, "one pass for both"
+    assert OODModule(network.train(), fitted(train, "energy")).training
+
+
+def test_a_batch_without_rows_has_no_scores(network, train):
+    guarded = OODModule(network, fitted(train, "kpca-nys"))
+    logits, score = guarded(images(4, seed=3)[:0])
+    assert logits.shape[0] == 0 and score.shape == (0,)
+    assert guarded.assess(images(4, seed=3)[:0]).is_in.shape == (0,)
+
+
+def test_rows_of_zeros_are_left_out_of_a_fit_that_needs_directions():
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)).eval()
+    with torch.no_grad():
+        network[0].bias.zero_()
+    rows = torch.randn(400, 3, generator=torch.Generator().manual_seed(0))
+    rows[::50] = 0
+    with pytest.warns(UserWarning, match="of 8 of 400 rows are all zeros"):
+        guarded = OODModule.fit(network, [rows], "knn", neighbours=5, progress=False)
+    assert guarded(rows[:2])[1][0] == -torch.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OODModule.fit(network, [rows], "energy", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"keep": 95}, "keep: expected a number between 0 and 1"),
+        ({"confidence": 2.0}, "confidence: expected"),
+        ({"hold_out": 2.0}, "hold_out: expected a share"),
+        ({"calibrate": torch.ones(3)}, "calibrate: expected an iterable of batches"),
+    ],
+)
+def test_a_mistake_shows_before_the_first_batch(network, options, words):
+    def never():
+        raise AssertionError("a batch was asked for")
+        yield
+
+    with pytest.raises(offspan.InputError, match=words):
+        OODModule.fit(network, never(), "energy", **options)
+
+
+def test_thresholds_and_detectors_are_what_they_should_be(network, train):
+    guarded = OODModule(network, fitted(train, "energy"))
+    for bad in (float("nan"), "x"):
+        with pytest.raises(offspan.InputError, match="threshold: expected a number"):
+            guarded.threshold = bad
+    with pytest.raises(offspan.InputError, match="detector: expected a Detector"):
+        OODModule(network, 5)
+    assert "detector=energy, threshold=" in repr(guarded)

@@ -69,8 +69,8 @@ def evaluate(net, loaders, postprocessor):
     net.eval()
     prediction, confidence, label = postprocessor.inference(net, loaders["id"]["test"], False)
     results = {}
-    for name, strangers in loaders["ood"]["near"].items():
-        results[name] = auroc(confidence, postprocessor.inference(net, strangers, False)[1])
+    for name, ood_rows in loaders["ood"]["near"].items():
+        results[name] = auroc(confidence, postprocessor.inference(net, ood_rows, False)[1])
     return prediction, confidence, label, results
 
 

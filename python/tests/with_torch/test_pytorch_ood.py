@@ -60,15 +60,15 @@ def test_scores_are_offspans_with_the_sign_flipped(network, train, name, options
 
 
 def test_rows_with_negative_labels_are_left_out(network, train):
-    strangers = torch.randn(100, 12) * 50
-    z = torch.cat([torch.from_numpy(train.features), strangers])
+    ood_rows = torch.randn(100, 12) * 50
+    z = torch.cat([torch.from_numpy(train.features), ood_rows])
     y = torch.cat([torch.from_numpy(train.labels), torch.full((100,), -1)])
     order = torch.randperm(500)
     mixed = OffspanDetector(None, "mahalanobis").fit_features(z[order], y[order])
     clean = OffspanDetector(None, "mahalanobis").fit_features(z[:400], y[:400])
     torch.testing.assert_close(mixed.predict_features(z), clean.predict_features(z), rtol=1e-6, atol=1e-6)
     with pytest.raises(ValueError, match="no in-distribution rows"):
-        OffspanDetector(None, "pca").fit_features(strangers, torch.full((100,), -1))
+        OffspanDetector(None, "pca").fit_features(ood_rows, torch.full((100,), -1))
 
 
 def test_the_frameworks_own_exceptions_are_raised(network):
@@ -138,8 +138,8 @@ def test_the_frameworks_auroc_on_real_features_is_ours(pack, sets, name, options
         torch.from_numpy(np.array(train["features"])), torch.from_numpy(np.array(train["labels"]).astype(int))
     )
     ind = own.score(test["features"])
-    for stranger in sets:
-        ood = read_tensors(folder / "ood" / f"{stranger}.safetensors")["features"]
+    for ood_row in sets:
+        ood = read_tensors(folder / "ood" / f"{ood_row}.safetensors")["features"]
         measured = metrics()
         for rows, label in ((test["features"], 0), (ood, -1)):
             for batch in torch.from_numpy(np.array(rows)).split(1000):

@@ -192,7 +192,7 @@ fn later_rows_fit_the_calibration_or_do_not() {
 }
 
 #[test]
-fn monitor_is_quiet_on_in_distribution_rows_and_finds_strangers() {
+fn monitor_is_quiet_on_in_distribution_rows_and_finds_ood_rows() {
     let place = Place::new();
     let test = place.npy_of("test.npy", "test.safetensors", "features");
     let part = |name: &str, rows: std::ops::Range<usize>| {
@@ -207,15 +207,15 @@ fn monitor_is_quiet_on_in_distribution_rows_and_finds_strangers() {
     assert_eq!(quiet.code, Some(0), "{quiet:?}");
     assert!(quiet.stdout.contains("no alarm in 800 rows"), "{quiet:?}");
 
-    let strangers = "PACK/ood/textures.safetensors";
-    let loud = place.run(&format!("monitor net monday.npy tuesday.npy {strangers} --json"));
+    let ood_rows = "PACK/ood/textures.safetensors";
+    let loud = place.run(&format!("monitor net monday.npy tuesday.npy {ood_rows} --json"));
     assert_eq!(loud.code, Some(1), "{loud:?}");
     let whole: Value = serde_json::from_str(&loud.stdout).unwrap();
     let row = whole["alarms"][0]["row"].as_u64().unwrap();
     assert!((800..900).contains(&row), "{row}");
 
     // Scores instead of features, and one call for each batch, say the same.
-    place.run(&format!("score net {strangers} -o textures.csv")).fine();
+    place.run(&format!("score net {ood_rows} -o textures.csv")).fine();
     place.run("score net tuesday.npy -o tuesday-scores.npy").fine();
     for file in ["monday.npy", "tuesday-scores.npy"] {
         assert_eq!(place.run(&format!("monitor net {file} --state m")).code, Some(0));
@@ -257,7 +257,7 @@ fn monitor_is_quiet_on_in_distribution_rows_and_finds_strangers() {
 }
 
 #[test]
-fn tune_compares_settings_without_strangers_and_gives_flags_to_use() {
+fn tune_compares_settings_without_ood_rows_and_gives_flags_to_use() {
     let place = Place::new();
     let text = place
         .run("tune PACK --method kpca-nys --try gamma=0.3,1,3 --try landmarks=64 --trials 2 -o out")
@@ -273,7 +273,7 @@ fn tune_compares_settings_without_strangers_and_gives_flags_to_use() {
     assert_eq!(candidates.len(), 3);
     assert!(candidates.iter().all(|c| c["trials"].as_array().unwrap().len() == 2));
 
-    // The same again, and with a set of strangers.
+    // The same again, and with a set of OoD rows.
     let json = |flags: &str| {
         let line = format!("tune PACK -m pca --try explained-variance=0.5,0.9 --json {flags}");
         place.run(&line).json()

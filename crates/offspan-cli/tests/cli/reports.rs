@@ -47,7 +47,7 @@ fn a_report_tells_the_threshold_and_how_often_it_is_wrong() {
     let html = String::from_utf8(place.read("out/report.html")).unwrap();
     let words = words(&html);
     assert!(words.contains("pca on pack"), "the first method is the subject");
-    assert!(words.contains("about 5 % of ordinary samples are called strangers by mistake"));
+    assert!(words.contains("about 5 % of ordinary samples are called OoD by mistake"));
     let sets = &document["results"][0]["sets"];
     for name in ["digits", "textures"] {
         let share = 100.0 * sets[name]["fpr95"].as_f64().unwrap();

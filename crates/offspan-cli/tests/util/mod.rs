@@ -3,6 +3,11 @@
 // Each test file compiles its own copy and uses a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+#[path = "../../../offspan/tests/common/noise.rs"]
+mod noise;
+
+pub(crate) use noise::Noise;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -258,7 +263,7 @@ pub(crate) fn demo_pack() -> &'static Path {
 pub(crate) fn matrix(path: &Path, tensor: &str) -> Array2<f32> {
     let matrix = open_matrix(path, tensor, None).unwrap();
     let mut array = Array2::zeros((matrix.rows(), matrix.width()));
-    matrix.read_f32(0, array.view_mut());
+    matrix.read_f32(0, array.view_mut()).unwrap();
     array
 }
 
@@ -333,16 +338,4 @@ pub(crate) fn read_scores(bytes: &[u8]) -> Vec<f64> {
     let shape = format!("'shape': ({},)", words.len());
     assert!(header.contains("'descr': '<f8'") && header.contains(&shape), "{header}");
     words.iter().copied().map(f64::from_le_bytes).collect()
-}
-
-/// Numbers in [0, 1) that look random and are the same everywhere (SplitMix64).
-pub(crate) struct Noise(pub(crate) u64);
-
-impl Noise {
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
 }

@@ -35,6 +35,8 @@ mod theme;
 mod thin;
 mod viridis;
 
+pub(crate) use text::escape;
+
 pub use bars::{Bar, Bars};
 pub use heat_map::{Best, HeatMap};
 pub use histograms::{Histograms, Set, Side, Threshold};

@@ -41,7 +41,7 @@ fn hundredths(c: char) -> u8 {
 }
 
 /// Text as XML wants it. Characters that XML forbids become U+FFFD, line breaks spaces.
-pub(super) fn escape(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| {
         !matches!(c, '<' | '>' | '&' | '"' | '\'' | '\u{fffe}' | '\u{ffff}') && !c.is_control()
     };

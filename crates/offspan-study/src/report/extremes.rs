@@ -7,19 +7,19 @@ use crate::portrait::{EXTREMES, Portrait, SetPortrait, ranked};
 
 pub(super) fn section(portrait: &Portrait) -> Section {
     let test = [&portrait.test];
-    let strangers: Vec<&SetPortrait> = portrait.ood.iter().map(|(set, _)| set).collect();
+    let ood_rows: Vec<&SetPortrait> = portrait.ood.iter().map(|(set, _)| set).collect();
     let mut blocks = vec![Block::Text(
         "Rows are numbered from 0 within their set, in the order of the pack.".to_owned(),
     )];
     for (caption, sets, highest) in [
         (
-            "Least like the training data: ordinary samples that are the first to be called strangers",
+            "Least like the training data: ordinary samples that are the first to be called OoD",
             &test[..],
             false,
         ),
-        ("Strangers that are the first to pass", &strangers[..], true),
+        ("OoD rows that are the first to pass", &ood_rows[..], true),
         ("Most like the training data: ordinary samples with the highest scores", &test[..], true),
-        ("Strangers with the lowest scores", &strangers[..], false),
+        ("OoD rows with the lowest scores", &ood_rows[..], false),
     ] {
         blocks.extend(table(caption, sets, highest, portrait.threshold));
     }
@@ -39,7 +39,7 @@ fn table(caption: &str, sets: &[&SetPortrait], highest: bool, threshold: f64) ->
     rows.sort_by(|a, b| if highest { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
     rows.truncate(EXTREMES);
     let cells = rows.iter().map(|(score, set, row)| {
-        let called = if *score >= threshold { "ordinary" } else { "stranger" };
+        let called = if *score >= threshold { "ordinary" } else { "OoD" };
         vec![set.name.as_str().into(), row.to_string().into(), short(*score).into(), called.into()]
     });
     let mut blocks = vec![Block::Table(Table {

@@ -34,7 +34,7 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Section {
         sets: sets(&|norm| if *norm > 0.0 { 1.0 } else { 0.0 }),
         ..Histograms::default()
     };
-    let text = "Strangers often have shorter features than ordinary samples, but not always, and a score \
+    let text = "OoD rows often have shorter features than ordinary samples, but not always, and a score \
                 that rests on length alone goes wrong where they have not. The cosine map takes the \
                 length away.";
     let mut blocks = vec![
@@ -65,9 +65,9 @@ fn lengths(portrait: &Portrait) -> String {
     let ordinary = median(&portrait.test);
     let shorter = portrait.ood.iter().filter(|(set, _)| median(set) < ordinary).count();
     match portrait.ood.len() {
-        sets if shorter == sets => "Strangers have shorter features here".to_owned(),
-        _ if shorter == 0 => "Strangers do not have shorter features here".to_owned(),
-        sets => format!("Strangers have shorter features in {shorter} of {sets} sets"),
+        sets if shorter == sets => "OoD rows have shorter features here".to_owned(),
+        _ if shorter == 0 => "OoD rows do not have shorter features here".to_owned(),
+        sets => format!("OoD rows have shorter features in {shorter} of {sets} sets"),
     }
 }
 

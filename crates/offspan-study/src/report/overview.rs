@@ -17,12 +17,12 @@ pub(crate) fn lead(portrait: &Portrait) -> Vec<String> {
     let mut sentences = vec![
         format!(
             "Every sample gets a score: the higher, the more it looks like what the network was \
-             trained on. A sample that scores below {} is called a stranger (out-of-distribution).",
+             trained on. A sample that scores below {} is called out-of-distribution (OoD).",
             short(portrait.threshold)
         ),
         format!(
-            "How often that is wrong: about {} of ordinary samples are called strangers by mistake \
-             (measured on {}), and of the strangers tried here these shares pass unnoticed: {}.",
+            "How often that is wrong: about {} of ordinary samples are called OoD by mistake \
+             (measured on {}), and of the OoD rows tried here these shares pass unnoticed: {}.",
             share(1.0 - portrait.test.kept_by(portrait.threshold)),
             grouped(portrait.test.scores.len()),
             passing.join(", ")
@@ -31,7 +31,7 @@ pub(crate) fn lead(portrait: &Portrait) -> Vec<String> {
     if let Some(candidates) = portrait.best_of.filter(|&candidates| candidates > 1) {
         sentences.push(format!(
             "This page shows {}, the best of {candidates} methods by these same figures: expect a little \
-             less on strangers that nobody has measured.",
+             less on OoD rows that nobody has measured.",
             portrait.method
         ));
     }
@@ -40,7 +40,7 @@ pub(crate) fn lead(portrait: &Portrait) -> Vec<String> {
 
 /// Data, method, parameters and threshold.
 pub(crate) fn facts(portrait: &Portrait) -> Section {
-    let strangers: Vec<String> = portrait
+    let ood_rows: Vec<String> = portrait
         .ood
         .iter()
         .map(|(set, _)| format!("{} ({} rows)", set.name, grouped(set.scores.len())))
@@ -53,7 +53,7 @@ pub(crate) fn facts(portrait: &Portrait) -> Section {
             format!("{} × {} features", grouped(portrait.train_rows as usize), portrait.width),
         ),
         fact("ordinary test rows", grouped(portrait.test.scores.len())),
-        fact("strangers", strangers.join(", ")),
+        fact("OoD rows", ood_rows.join(", ")),
         fact("method", portrait.method.clone()),
         fact("parameters", parameters(&portrait.params)),
     ];
@@ -85,8 +85,8 @@ pub(crate) fn facts(portrait: &Portrait) -> Section {
 pub(super) fn methods(portrait: &Portrait, comparison: &Table, without: &[LeftOut]) -> Section {
     let several = comparison.rows.len() > 1;
     let mut text = format!(
-        "FPR is the share of strangers that pass a threshold which keeps {} of ordinary samples: lower \
-         is better. AUROC is the chance that an ordinary sample scores higher than a stranger, AUPR the \
+        "FPR is the share of OoD rows that pass a threshold which keeps {} of ordinary samples: lower \
+         is better. AUROC is the chance that an ordinary sample scores higher than an OoD row, AUPR the \
          mean precision when ordinary samples are what is looked for: higher is better. In percent{}; \
          a range in brackets is a confidence interval.",
         share(portrait.keep),

@@ -1,4 +1,4 @@
-//! The scores of ordinary samples and strangers, and what every other threshold would do.
+//! The scores of ordinary samples and OoD rows, and what every other threshold would do.
 
 use offspan::metrics::{pr_curve, roc_curve};
 use offspan_report::page::{Block, Section};
@@ -40,7 +40,7 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Result<Section>
     }
     let roc = Lines {
         title: "What every other threshold would let pass".to_owned(),
-        x_label: "strangers that pass (FPR)".to_owned(),
+        x_label: "OoD rows that pass (FPR)".to_owned(),
         y_label: "ordinary samples kept (TPR)".to_owned(),
         x_range: Some((0.0, 1.0)),
         y_range: Some((0.0, 1.0)),
@@ -66,12 +66,12 @@ pub(super) fn section(portrait: &Portrait, album: &mut Album) -> Result<Section>
         (
             "pr".to_owned(),
             pr.into(),
-            "Depends on how many strangers there are: here as many as each set has.".to_owned(),
+            "Depends on how many OoD rows there are: here as many as each set has.".to_owned(),
         ),
     ];
     let text = format!(
         "Where the two shapes overlap, no threshold can tell them apart. Samples on the shaded side are \
-         called strangers by {}.",
+         called OoD by {}.",
         portrait.method
     );
     Ok(super::section(

@@ -94,7 +94,7 @@ fn measure(runner: &Runner<'_>, gamma: f64, seed: u64) -> Result<Measured> {
     let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
     let outside = ndarray::concatenate(ndarray::Axis(0), &views)
         .unwrap_or_else(|_| unreachable!("the sets of a pack have the same width"));
-    let outside = owned(outside, "strangers");
+    let outside = owned(outside, "OoD rows");
     let fit = |method: &str, flags: &[(&str, String)]| -> Result<Detector> {
         let mut options = MethodOptions::default();
         for (flag, value) in flags {
@@ -172,7 +172,7 @@ fn error(values: &[f64], exact: &[f64]) -> f64 {
     mean(&pairs.map(|(value, exact)| (value - exact).abs() / exact).collect::<Vec<_>>())
 }
 
-/// AUROC from residuals, which are high for strangers.
+/// AUROC from residuals, which are high for OoD rows.
 fn ranks(inside: &[f64], outside: &[f64]) -> Result<f64> {
     let scores = |residuals: &[f64]| residuals.iter().map(|e| -e).collect::<Vec<_>>();
     Ok(auroc(&scores(inside), &scores(outside)).map_err(offspan::Error::from)?)
@@ -215,7 +215,7 @@ fn findings(measured: &Measured) -> Findings {
         (
             "approximation-error-out".to_owned(),
             lines(
-                "Strangers: how far residuals are from exact ones",
+                "OoD rows: how far residuals are from exact ones",
                 "mean relative difference",
                 curve(|point| point.error_out),
                 None,
@@ -235,7 +235,7 @@ fn findings(measured: &Measured) -> Findings {
         (
             "approximation-mean-out".to_owned(),
             lines(
-                "Strangers: mean residual",
+                "OoD rows: mean residual",
                 "mean residual",
                 curve(|point| point.mean_out),
                 Some(measured.exact_out),
@@ -245,7 +245,7 @@ fn findings(measured: &Measured) -> Findings {
         (
             "approximation-auroc".to_owned(),
             lines(
-                "How well strangers are told apart",
+                "How well OoD rows are told apart",
                 "AUROC",
                 curve(|point| point.auroc),
                 Some(measured.exact_auroc),
@@ -257,9 +257,9 @@ fn findings(measured: &Measured) -> Findings {
         "approximation",
         "M",
         "error, ordinary",
-        "error, strangers",
+        "error, OoD rows",
         "mean e, ordinary",
-        "mean e, strangers",
+        "mean e, OoD rows",
         "AUROC",
     ];
     let mut rows = vec![vec![

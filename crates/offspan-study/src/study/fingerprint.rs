@@ -1,7 +1,7 @@
 //! What identifies the rows of a pack: their values, wherever and however they are kept.
 
 use ndarray::ArrayView;
-use offspan::io::{Dataset, FeatureSource, Head, read_rows};
+use offspan::io::{Dataset, FeatureSource, read_rows};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::Result;
@@ -18,10 +18,10 @@ pub(super) fn fingerprint(sets: &Sets<'_>) -> Result<String> {
     for set in sets.ood {
         dataset(&mut hash, set)?;
     }
-    if let Some(Head { weight, bias, block }) = sets.head {
-        numbers(&mut hash, weight.view());
-        numbers(&mut hash, bias.view());
-        if let Some(block) = block {
+    if let Some(head) = sets.head {
+        numbers(&mut hash, head.weight().view());
+        numbers(&mut hash, head.bias().view());
+        if let Some(block) = head.block() {
             numbers(&mut hash, block.weight.view());
             numbers(&mut hash, block.scale.view());
             numbers(&mut hash, block.shift.view());
@@ -65,7 +65,6 @@ fn rows(hash: &mut Xxh3, source: &dyn FeatureSource) -> Result<()> {
     for start in (0..source.rows()).step_by(CHUNK) {
         let range = start..(start + CHUNK).min(source.rows());
         numbers(hash, read_rows::<f64>(source, range.clone())?.view());
-        source.release(range);
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ impl Methods {
         }
         let table = comparison(&evaluations.results, &runner.options);
         let text = "Every method of the paper's comparison that these features allow, best average first, \
-                    each with its public defaults. FPR: share of strangers that pass, lower is better; \
+                    each with its public defaults. FPR: share of OoD rows that pass, lower is better; \
                     AUROC and AUPR: higher is better.";
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
         blocks.extend(left_out(&evaluations.without));

@@ -29,7 +29,7 @@ pub(super) fn bars(album: &mut Album, name: &str, rows: &[Row], options: &EvalOp
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
     let best = found.first().map_or(String::new(), |(label, ..)| label.clone());
     let by_rate = plot(
-        format!("{best} lets the fewest strangers pass"),
+        format!("{best} lets the fewest OoD rows pass"),
         &format!("{rate} in percent, mean over the sets (shorter is better)"),
         found.iter().map(|(label, rate, _)| (label.clone(), *rate)).collect(),
     );

@@ -1,6 +1,6 @@
 //! Does the runs of studies, those of them that no earlier study did.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Instant;
 
 use offspan::metrics::EvalOptions;
@@ -192,34 +192,16 @@ impl<'a> Runner<'a> {
     fn cost(&self, spec: &MethodSpec) -> f64 {
         let width = self.sets.train.width() as f64;
         let (train, scored) = (self.sets.train.rows() as f64, self.sets.scored_rows() as f64);
-        let numbers = numbers_of(&json!(spec));
-        let size = |name: &str| numbers.get(name).copied();
         match spec.method().as_ref() {
             "knn" | "tnn" => train * scored * width,
             "autoencoder" => 20.0 * train * width * width,
             name if name.starts_with("kpca-exact") => 10.0 * train.powi(3),
-            _ => match size("landmarks").or(size("features")) {
+            _ => match spec.map_size().map(|size| size as f64) {
                 Some(m) => train * m * (m + width) + 20.0 * m.powi(3) + scored * m * (m + width),
                 None => (train + scored) * width * width / 4.0,
             },
         }
     }
-}
-
-/// Every number in a document, by the name of its field.
-fn numbers_of(value: &Value) -> BTreeMap<String, f64> {
-    let mut found = BTreeMap::new();
-    if let Value::Object(fields) = value {
-        for (name, inner) in fields {
-            match inner.as_f64() {
-                Some(number) => {
-                    found.insert(name.clone(), number);
-                }
-                None => found.extend(numbers_of(inner)),
-            }
-        }
-    }
-    found
 }
 
 /// The seconds that are left when `done` of the runs are done; unknown before the first.

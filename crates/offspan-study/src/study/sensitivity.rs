@@ -85,7 +85,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let mut album = Album::default();
     let text = "Each curve changes one parameter and leaves the others as they are. Where a curve is flat, \
                 the parameter needs no tuning; where it is steep, a value that was chosen on one set of \
-                strangers may fail on another. A value that leaves no residual has no point.";
+                OoD rows may fail on another. A value that leaves no residual has no point.";
     let mut blocks = vec![Block::Text(text.to_owned())];
     for (name, parameter, label) in [
         ("ratio", RATIO, "variance left out (1 − explained variance)"),

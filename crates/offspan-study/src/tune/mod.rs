@@ -1,4 +1,4 @@
-//! Which setting of a method is best, judged without strangers: classes of the training rows that a
+//! Which setting of a method is best, judged without OoD rows: classes of the training rows that a
 //! fit has not seen stand in for them.
 //!
 //! | step | module |
@@ -37,13 +37,13 @@ pub struct Settings<'a> {
     pub trials: usize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Sets of strangers to judge with, instead of stand-ins.
+    /// Sets of OoD rows to judge with, instead of stand-ins.
     pub validate: &'a [Dataset<'a>],
     /// Who watches.
     pub observer: &'a dyn Observer,
 }
 
-/// What stands in for strangers.
+/// What stands in for OoD rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {

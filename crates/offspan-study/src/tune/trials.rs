@@ -21,7 +21,7 @@ const FEWEST_ROWS: usize = 100;
 pub(super) struct Trial<'a> {
     pub(super) train: Dataset<'static>,
     test: Dataset<'static>,
-    strangers: Vec<Dataset<'static>>,
+    ood_rows: Vec<Dataset<'static>>,
     given: &'a [Dataset<'a>],
     pub(super) head: Option<Head>,
 }
@@ -31,7 +31,7 @@ impl Trial<'_> {
         Sets {
             train: &self.train,
             test: &self.test,
-            ood: if self.given.is_empty() { &self.strangers } else { self.given },
+            ood: if self.given.is_empty() { &self.ood_rows } else { self.given },
             head: self.head.as_ref(),
         }
     }
@@ -160,18 +160,18 @@ impl Sample {
         Ok(Sample { name: train.name.clone(), features, logits, labels, head, classes })
     }
 
-    /// These rows as in-distribution ones, some for the fit and some not, beside strangers.
+    /// These rows as in-distribution ones, some for the fit and some not, beside OoD rows.
     fn divided<'a>(
         &self,
         rows: &[usize],
         seed: u64,
-        strangers: Vec<Dataset<'static>>,
+        ood_rows: Vec<Dataset<'static>>,
     ) -> Result<Trial<'a>> {
         let (test, train) = division(rows, seed);
         Ok(Trial {
             train: self.rows(&train)?,
             test: self.rows(&test)?,
-            strangers,
+            ood_rows,
             given: &[],
             head: self.head.clone(),
         })
@@ -190,14 +190,14 @@ impl Sample {
         Ok(data)
     }
 
-    /// The rows of these classes as strangers, to a network that has no output for them.
+    /// The rows of these classes as OoD rows, to a network that has no output for them.
     fn without_classes<'a>(
         &self,
         classes: &[usize],
         out: &[usize],
         seed: u64,
     ) -> Result<Trial<'a>> {
-        let (strangers, rows): (Vec<usize>, Vec<usize>) =
+        let (ood_rows, rows): (Vec<usize>, Vec<usize>) =
             (0..classes.len()).partition(|&row| out.contains(&classes[row]));
         let kept = |count: usize| -> Vec<usize> {
             (0..count).filter(|class| !out.contains(class)).collect()
@@ -214,16 +214,19 @@ impl Sample {
                 .as_ref()
                 .map(|head| {
                     let kept = kept(head.classes());
-                    Head::new(head.weight.select(Axis(0), &kept), head.bias.select(Axis(0), &kept))
+                    Head::new(
+                        head.weight().select(Axis(0), &kept),
+                        head.bias().select(Axis(0), &kept),
+                    )
                 })
                 .transpose()?,
             classes: None,
         };
-        let strangers = vec![network.rows(&strangers)?];
-        network.divided(&rows, seed, strangers)
+        let ood_rows = vec![network.rows(&ood_rows)?];
+        network.divided(&rows, seed, ood_rows)
     }
 
-    /// Strangers of which each channel comes from one of two rows.
+    /// OoD rows of which each channel comes from one of two rows.
     fn with_mixed_rows<'a>(&self, seed: u64) -> Result<Trial<'a>> {
         let count = self.features.nrows();
         // Outputs of mixed rows take the last layer; without it, nobody may see outputs.
@@ -262,7 +265,7 @@ fn division(rows: &[usize], seed: u64) -> (Vec<usize>, Vec<usize>) {
 
 /// The network's outputs.
 fn outputs_of(head: &Head, features: &Array2<f32>) -> Array2<f32> {
-    let outputs = features.mapv(f64::from).dot(&head.weight.t()) + &head.bias;
+    let outputs = features.mapv(f64::from).dot(&head.weight().t()) + head.bias();
     outputs.mapv(|output| output as f32)
 }
 
@@ -326,7 +329,7 @@ mod tests {
                 read_rows(&**sets.train.logits.as_ref().unwrap(), 0..1).unwrap();
             let label = sets.train.labels.as_ref().unwrap().read(0..1).unwrap()[0];
             assert_eq!(largest(logits.row(0)) as i64, label);
-            // Strangers have none of their own.
+            // OoD rows have none of their own.
             let logits = &**sets.ood[0].logits.as_ref().unwrap();
             let logits: Array2<f32> = read_rows(logits, 0..80).unwrap();
             assert!(logits.iter().all(|&output| output < 5.0));
@@ -370,19 +373,19 @@ mod tests {
     }
 
     #[test]
-    fn without_classes_strangers_are_mixed_from_two_rows() {
+    fn without_classes_ood_rows_are_mixed_from_two_rows() {
         let (data, _) = train();
         let features: Array2<f32> = read_rows(&*data.features, 0..ROWS).unwrap();
         let plain = Dataset::new("train", OwnedRows(features));
         let (criterion, _, trials) = make(&plain, None, &settings(2)).unwrap();
         assert_eq!((criterion, trials.len()), (Criterion::MixedRows, 2));
-        let strangers: Array2<f32> = read_rows(&*trials[0].sets().ood[0].features, 0..100).unwrap();
+        let ood_rows: Array2<f32> = read_rows(&*trials[0].sets().ood[0].features, 0..100).unwrap();
         let peaks = |row: ArrayView1<'_, f32>| row.iter().filter(|&&value| value == 5.0).count();
-        assert!(strangers.rows().into_iter().any(|row| peaks(row) != 1));
+        assert!(ood_rows.rows().into_iter().any(|row| peaks(row) != 1));
     }
 
     #[test]
-    fn given_strangers_are_used_as_they_are_and_few_rows_refused() {
+    fn given_ood_rows_are_used_as_they_are_and_few_rows_refused() {
         let (data, head) = train();
         let (given, _) = train();
         let given = [given];

@@ -60,7 +60,7 @@ impl Calibration {
         &self.scores
     }
 
-    /// The conformal p-value of a score: small for strangers, and for an in-distribution row below any
+    /// The conformal p-value of a score: small for OoD rows, and for an in-distribution row below any
     /// u with a chance of at most u.
     #[must_use]
     pub fn p_value(&self, score: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! Conformal p-values, and which rows of a batch they let us call strangers.
+//! Conformal p-values, and which rows of a batch they let us call OoD.
 
 use super::order::check_share;
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 /// exactly; whether such a row is flagged must not depend on a last bit.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
-/// The conformal p-value of a row, small for strangers: `(1 + #{x_i <= score}) / (n + 1)`.
+/// The conformal p-value of a row, small for OoD rows: `(1 + #{x_i <= score}) / (n + 1)`.
 ///
 /// `sorted` are the calibration scores in ascending order. For a row from the same distribution,
 /// `P(p <= u) <= u` for every `u`, whatever that distribution is.

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | is this row in or out? | [`Threshold`], which keeps at least a share of in-distribution rows with a stated confidence |
 //! | how unusual is this row? | [`Calibration::p_value`] |
-//! | which rows of a batch are strangers? | [`benjamini_hochberg`], which bounds the share of false ones among them |
+//! | which rows of a batch are OoD? | [`benjamini_hochberg`], which bounds the share of false ones among them |
 //! | do later in-distribution rows still fit? | [`Calibration::check`] |
 
 mod beta;

@@ -1,19 +1,18 @@
 //! Simulations: whether the promises of this folder hold for draws from a known distribution.
 
 use super::beta::tails;
+use crate::numeric::random::mix;
+
 use super::{FitCheck, benjamini_hochberg, largest_rank, p_value};
 
-/// SplitMix64: a few lines, and good enough to draw from.
+/// Numbers in turn, mixed: good enough to draw from.
 struct Draws(u64);
 
 impl Draws {
     /// Uniform in (0, 1).
     fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
+        let z = mix(self.0);
+        self.0 = self.0.wrapping_add(1);
         ((z >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 

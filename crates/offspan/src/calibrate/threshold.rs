@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::order::{check_share, expected_kept_share, kept_share, largest_rank, rows_needed};
-use crate::{Error, Result, infinite_as_text};
+use crate::numeric::infinite_as_text;
+use crate::{Error, Result};
 
 /// Chance of the interval in which the share of kept rows is told to lie.
 const LEVEL: f64 = 0.95;

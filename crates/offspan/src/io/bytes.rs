@@ -1,20 +1,28 @@
-//! The bytes of a file: mapped, embedded in the program, or in memory.
+//! The bytes of a file, embedded in the program, or in memory.
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use memmap2::{Advice, Mmap, UncheckedAdvice};
+use memmap2::{Advice, Mmap};
 
 use crate::{Error, Result};
 
 /// Read-only bytes that are cheap to share.
 #[derive(Debug, Clone)]
 pub(crate) enum Bytes {
-    Mapped(Arc<Mmap>),
+    Mapped(Arc<MappedFile>),
     Static(&'static [u8]),
     Memory(Arc<[u8]>),
+}
+
+/// A file, mapped for headers and small tensors. Rows are read from the file itself: that fails with an
+/// error where a mapped page that cannot be had ends the process.
+#[derive(Debug)]
+pub(crate) struct MappedFile {
+    file: File,
+    map: Mmap,
 }
 
 impl Bytes {
@@ -28,49 +36,57 @@ impl Bytes {
         if metadata.len() == 0 {
             return Ok(Bytes::Static(&[]));
         }
-        // SAFETY: the mapping is read-only. Another process that truncates the file while it is
-        // mapped ends this one with SIGBUS; readers of data files accept that, as NumPy's do.
+        // SAFETY: the mapping is read-only. Another process that truncates the file while its header
+        // is read ends this one with SIGBUS; readers of data files accept that, as NumPy's do.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-        // Only a hint: a refusal changes speed, not results.
-        let _ = map.advise(Advice::Sequential);
-        Ok(Bytes::Mapped(Arc::new(map)))
+        Ok(Bytes::Mapped(Arc::new(MappedFile { file, map })))
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Mapped(map) => map,
+            Bytes::Mapped(mapped) => &mapped.map,
             Bytes::Static(bytes) => bytes,
             Bytes::Memory(bytes) => bytes,
         }
     }
 
+    /// A range of the bytes; those of a file are read into the buffer.
+    pub(crate) fn read<'a>(
+        &'a self,
+        range: Range<usize>,
+        buffer: &'a mut Vec<u8>,
+    ) -> std::io::Result<&'a [u8]> {
+        let Bytes::Mapped(mapped) = self else { return Ok(&self.as_slice()[range]) };
+        buffer.resize(range.len(), 0);
+        read_at(&mapped.file, range.start as u64, buffer)?;
+        Ok(buffer)
+    }
+
     /// Asks the system to read `range` from the file meanwhile.
     pub(crate) fn prefetch(&self, range: Range<usize>) {
-        if let Bytes::Mapped(map) = self
+        if let Bytes::Mapped(mapped) = self
             && range.start < range.end
         {
             // Only a hint: a refusal changes speed, not results.
-            let _ = map.advise_range(Advice::WillNeed, range.start, range.end - range.start);
+            let _ = mapped.map.advise_range(Advice::WillNeed, range.start, range.end - range.start);
         }
     }
+}
 
-    /// Drops the pages of `range` from this process's memory; they come back from the file when
-    /// they are read again.
-    #[allow(unsafe_code)]
-    pub(crate) fn release(&self, range: Range<usize>) {
-        if let Bytes::Mapped(map) = self
-            && range.start < range.end
-            && range.end <= map.len()
-        {
-            // SAFETY: the mapping is a shared, read-only view of a file: a dropped page is read
-            // from the file again, so no reader can see other bytes.
-            let _ = unsafe {
-                map.unchecked_advise_range(
-                    UncheckedAdvice::DontNeed,
-                    range.start,
-                    range.end - range.start,
-                )
-            };
+#[cfg(unix)]
+fn read_at(file: &File, start: u64, out: &mut [u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, start)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut start: u64, mut out: &mut [u8]) -> std::io::Result<()> {
+    while !out.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_read(file, out, start)?;
+        if count == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
+        start += count as u64;
+        out = &mut out[count..];
     }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, RawLayout, npy, open_labels, raw};
-use crate::wording::as_flags;
+use crate::error::wording::as_flags;
 use crate::{Error, Result};
 
 /// The files of a cache, before any of them is opened.

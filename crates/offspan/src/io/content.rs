@@ -136,6 +136,7 @@ pub fn check_replaces(path: &Path, written: Content) -> Result<()> {
     if found == written || found == Content::Empty {
         return Ok(());
     }
+    let (found, written) = (found.to_string(), written.to_string());
     Err(Error::OtherKind { path: path.to_owned(), found, written })
 }
 

@@ -124,7 +124,6 @@ impl<'a> Dataset<'a> {
             let count = BLOCK.min(self.rows() - start);
             let mut part = block.slice_mut(ndarray::s![..count, ..]);
             super::read_finite(&*self.features, start, part.view_mut())?;
-            self.features.release(start..start + count);
             if part.iter().any(|x| *x < 0.0) {
                 return Ok(true);
             }
@@ -200,7 +199,7 @@ pub(crate) struct Gathered {
 impl Gathered {
     /// Copies these rows, with the extra tensors of these names.
     pub(crate) fn new(data: &Dataset<'_>, rows: &[usize], extras: &[&str]) -> Result<Self> {
-        let gather = |source: &dyn FeatureSource| crate::landmarks::gather(source, rows);
+        let gather = |source: &dyn FeatureSource| super::gather(source, rows);
         Ok(Gathered {
             name: data.name.clone(),
             features: gather(&*data.features)?,
@@ -241,12 +240,10 @@ pub fn open_dataset(path: &Path, raw: Option<RawLayout>) -> Result<Dataset<'stat
 /// The network's last layer: logits = W·z + b.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
-    /// W, one row per class.
-    pub weight: Array2<f64>,
-    /// b, one number per class.
-    pub bias: Array1<f64>,
-    /// The last convolution before the pooling, where it is known.
-    pub block: Option<Box<LastBlock>>,
+    /// One row per class, row-major.
+    pub(crate) weight: Array2<f64>,
+    pub(crate) bias: Array1<f64>,
+    pub(crate) block: Option<Box<LastBlock>>,
 }
 
 /// The last 1×1 convolution of a network with its batch normalisation folded into a scale and a
@@ -283,6 +280,9 @@ impl Head {
             return Err(Error::NotFinite { what, row, column: 0, value, hint: String::new() });
         }
         if weight.nrows() == bias.len() {
+            // Transposed weights are common: arrays of other programs keep columns together.
+            let (weight, bias) = (weight.as_standard_layout(), bias.as_standard_layout());
+            let (weight, bias) = (weight.into_owned(), bias.into_owned());
             return Ok(Head { weight, bias, block: None });
         }
         Err(Error::shape(
@@ -290,6 +290,34 @@ impl Head {
             format!("[{}], one number per row of its weight", weight.nrows()),
             format!("[{}]", bias.len()),
         ))
+    }
+
+    /// Adds the last convolution before the pooling.
+    ///
+    /// # Errors
+    /// If scale and shift do not have one number per channel.
+    pub fn with_block(mut self, block: LastBlock) -> Result<Self> {
+        block.check(|part| format!("the block's {part}"))?;
+        self.block = Some(Box::new(block));
+        Ok(self)
+    }
+
+    /// W, one row per class.
+    #[must_use]
+    pub fn weight(&self) -> &Array2<f64> {
+        &self.weight
+    }
+
+    /// b, one number per class.
+    #[must_use]
+    pub fn bias(&self) -> &Array1<f64> {
+        &self.bias
+    }
+
+    /// The last convolution before the pooling, where it is known.
+    #[must_use]
+    pub fn block(&self) -> Option<&LastBlock> {
+        self.block.as_deref()
     }
 
     /// Number of classes.
@@ -371,17 +399,23 @@ impl LastBlock {
             scale: file.array1(&name("scale"))?,
             shift: file.array1(&name("shift"))?,
         };
-        let channels = block.weight.nrows();
-        for (part, vector) in [("scale", &block.scale), ("shift", &block.shift)] {
+        block.check(|part| file.label(&name(part)))?;
+        Ok(Some(block))
+    }
+
+    /// Fails unless there is a factor and a summand per channel; `label` names the part.
+    fn check(&self, label: impl Fn(&str) -> String) -> Result<()> {
+        let channels = self.weight.nrows();
+        for (part, vector) in [("scale", &self.scale), ("shift", &self.shift)] {
             if vector.len() != channels {
                 return Err(Error::shape(
-                    file.label(&name(part)),
+                    label(part),
                     format!("[{channels}], one number per row of block.weight"),
                     format!("[{}]", vector.len()),
                 ));
             }
         }
-        Ok(Some(block))
+        Ok(())
     }
 
     /// Puts the block into a detector file.

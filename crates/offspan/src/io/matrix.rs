@@ -11,8 +11,8 @@ use ndarray::{ArrayViewMut1, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, FeatureSource, RawLayout, npy, raw, tensors};
-use crate::wording::as_flags;
-use crate::{Error, Result};
+use crate::error::wording::as_flags;
+use crate::{Error, Precision, Real, Result};
 
 /// The element types that features and logits may have on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,15 @@ pub enum ElementType {
 
 impl ElementType {
     pub(crate) const NAMES: &'static str = "f16, bf16, f32 or f64";
+
+    /// The type of a number.
+    #[must_use]
+    pub fn of<T: Real>() -> Self {
+        match T::PRECISION {
+            Precision::F32 => ElementType::F32,
+            Precision::F64 => ElementType::F64,
+        }
+    }
 
     /// Bytes of one element.
     #[must_use]
@@ -103,31 +112,33 @@ impl Matrix {
         Matrix { rows: self.width, width: self.rows, order, ..self }
     }
 
-    fn data(&self) -> &[u8] {
-        &self.bytes.as_slice()[self.data.clone()]
-    }
-
     fn read_with<T: Copy + Default>(
         &self,
         start: usize,
         mut out: ArrayViewMut2<'_, T>,
         convert: impl Fn(&[u8], &mut [T]),
-    ) {
+    ) -> Result<()> {
         let rows = out.nrows();
         let size = self.element.size();
-        let data = self.data();
+        let mut buffer = Vec::new();
+        let mut piece = |first: usize, count: usize, then: &mut dyn FnMut(&[u8])| {
+            let from = self.data.start + first * size;
+            let bytes = self.bytes.read(from..from + count * size, &mut buffer);
+            bytes.map(|bytes| then(bytes)).map_err(Error::io("read", Path::new(&self.name)))
+        };
         match self.order {
-            Order::RowMajor => {
+            Order::RowMajor => piece(start * self.width, rows * self.width, &mut |bytes| {
+                let row_bytes = self.width * size;
                 for (i, row) in out.rows_mut().into_iter().enumerate() {
-                    let from = (start + i) * self.width * size;
-                    convert_into(&data[from..from + self.width * size], row, &convert);
+                    convert_into(&bytes[i * row_bytes..][..row_bytes], row, &convert);
                 }
-            }
+            }),
             Order::ColumnMajor => {
-                for (j, column) in out.columns_mut().into_iter().enumerate() {
-                    let from = (j * self.rows + start) * size;
-                    convert_into(&data[from..from + rows * size], column, &convert);
-                }
+                out.columns_mut().into_iter().enumerate().try_for_each(|(j, mut column)| {
+                    piece(j * self.rows + start, rows, &mut |bytes| {
+                        convert_into(bytes, column.view_mut(), &convert);
+                    })
+                })
             }
         }
     }
@@ -186,7 +197,7 @@ impl FeatureSource for Matrix {
         &self.name
     }
 
-    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> Result<()> {
         self.read_with(start, out, |bytes, out| match self.element {
             ElementType::F16 => {
                 halves(bytes, out, f16::from_bits, |run, out| run.convert_to_f32_slice(out));
@@ -196,10 +207,10 @@ impl FeatureSource for Matrix {
             }
             ElementType::F32 => words(bytes, out, f32::from_le_bytes),
             ElementType::F64 => words(bytes, out, |word| f64::from_le_bytes(word) as f32),
-        });
+        })
     }
 
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> Result<()> {
         self.read_with(start, out, |bytes, out| match self.element {
             ElementType::F16 => {
                 halves(bytes, out, f16::from_bits, |run, out| run.convert_to_f64_slice(out));
@@ -209,7 +220,7 @@ impl FeatureSource for Matrix {
             }
             ElementType::F32 => words(bytes, out, |word| f64::from(f32::from_le_bytes(word))),
             ElementType::F64 => words(bytes, out, f64::from_le_bytes),
-        });
+        })
     }
 
     fn prefetch(&self, rows: Range<usize>) {
@@ -219,18 +230,6 @@ impl FeatureSource for Matrix {
                 self.data.start + row.min(self.rows) * self.width * self.element.size()
             };
             self.bytes.prefetch(at(rows.start)..at(rows.end));
-        }
-    }
-
-    fn release(&self, rows: Range<usize>) {
-        let size = self.element.size();
-        match self.order {
-            Order::RowMajor => {
-                let at = |row: usize| self.data.start + row * self.width * size;
-                self.bytes.release(at(rows.start)..at(rows.end));
-            }
-            // Every column has a piece of these rows: let all of it go.
-            Order::ColumnMajor => self.bytes.release(self.data.clone()),
         }
     }
 }

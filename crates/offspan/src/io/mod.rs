@@ -14,10 +14,12 @@ mod folder;
 mod labels;
 mod matrix;
 mod npy;
+pub(crate) mod observer;
 mod pack;
 mod raw;
 mod scores;
 mod stream;
+mod synthetic;
 mod tensors;
 mod thumbnails;
 
@@ -34,6 +36,7 @@ pub use pack::{Pack, is_pack};
 pub use raw::RawLayout;
 pub use scores::read_scores;
 pub use stream::read_dataset;
+pub use synthetic::SyntheticFeatures;
 pub use tensors::read_vector;
 pub(crate) use tensors::{Format, TensorFile, TensorWriter};
 pub(crate) use thumbnails::Thumbnails;
@@ -45,9 +48,11 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
-use crate::observer::{Observer, check_interrupt};
-use crate::wording::Setting;
-use crate::{Error, Real, Result, vector};
+use crate::error::wording::Setting;
+use crate::io::observer::{Observer, check_interrupt};
+use crate::numeric::real::Typed;
+use crate::numeric::vector::{self, contiguous};
+use crate::{Error, Real, Result};
 
 /// Rows of numbers that can be read in any order, from several threads at once.
 ///
@@ -60,9 +65,15 @@ pub trait FeatureSource: Send + Sync {
     /// What to call it in messages.
     fn name(&self) -> &str;
     /// Copies rows `start..start + out.nrows()` into `out`, rounding to `f32`.
-    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>);
+    ///
+    /// # Errors
+    /// If the rows cannot be had, such as from a file that is gone.
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> Result<()>;
     /// Copies rows `start..start + out.nrows()` into `out` as `f64`.
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>);
+    ///
+    /// # Errors
+    /// As [`FeatureSource::read_f32`].
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> Result<()>;
     /// What this is computed from, where it is: a value that is not finite is looked up there, so
     /// that the message names what the user can see.
     fn origin(&self) -> Option<&dyn FeatureSource> {
@@ -70,10 +81,6 @@ pub trait FeatureSource: Send + Sync {
     }
     /// Says that `rows` will be read next, so that they can be fetched meanwhile.
     fn prefetch(&self, rows: Range<usize>) {
-        let _ = rows;
-    }
-    /// Says that `rows` will not be read again soon, so that memory they occupy can go.
-    fn release(&self, rows: Range<usize>) {
         let _ = rows;
     }
 }
@@ -93,12 +100,12 @@ macro_rules! delegating_source {
                 (**self).name()
             }
 
-            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
-                (**self).read_f32(start, out);
+            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> Result<()> {
+                (**self).read_f32(start, out)
             }
 
-            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
-                (**self).read_f64(start, out);
+            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> Result<()> {
+                (**self).read_f64(start, out)
             }
 
             fn origin(&self) -> Option<&dyn FeatureSource> {
@@ -107,10 +114,6 @@ macro_rules! delegating_source {
 
             fn prefetch(&self, rows: Range<usize>) {
                 (**self).prefetch(rows);
-            }
-
-            fn release(&self, rows: Range<usize>) {
-                (**self).release(rows);
             }
         }
     };
@@ -134,12 +137,14 @@ macro_rules! array_source {
                 "array"
             }
 
-            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
+            fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> Result<()> {
                 $to_single(self.slice(s![start..start + out.nrows(), ..]), out);
+                Ok(())
             }
 
-            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
+            fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> Result<()> {
                 $to_double(self.slice(s![start..start + out.nrows(), ..]), out);
+                Ok(())
             }
         }
     };
@@ -195,12 +200,12 @@ where
         "array"
     }
 
-    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) {
-        self.0.view().read_f32(start, out);
+    fn read_f32(&self, start: usize, out: ArrayViewMut2<'_, f32>) -> Result<()> {
+        self.0.view().read_f32(start, out)
     }
 
-    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) {
-        self.0.view().read_f64(start, out);
+    fn read_f64(&self, start: usize, out: ArrayViewMut2<'_, f64>) -> Result<()> {
+        self.0.view().read_f64(start, out)
     }
 }
 
@@ -210,7 +215,10 @@ pub(crate) fn read_finite<T: Real>(
     start: usize,
     mut out: ArrayViewMut2<'_, T>,
 ) -> Result<()> {
-    T::read(source, start, out.view_mut());
+    match T::typed(out.view_mut()) {
+        Typed::F32(out) => source.read_f32(start, out),
+        Typed::F64(out) => source.read_f64(start, out),
+    }?;
     for (i, row) in out.rows().into_iter().enumerate() {
         let finite = match row.as_slice() {
             Some(row) => vector::all_finite(row),
@@ -222,12 +230,12 @@ pub(crate) fn read_finite<T: Real>(
         let mut column = row.iter().position(|x| !x.is_finite_number()).unwrap_or(0);
         let value_at = |source: &dyn FeatureSource| {
             let mut original = Array2::zeros((1, source.width()));
-            source.read_f64(start + i, original.view_mut());
-            original
+            source.read_f64(start + i, original.view_mut())?;
+            Ok::<_, Error>(original)
         };
-        let mut value = value_at(source)[[0, column]];
+        let mut value = value_at(source)?[[0, column]];
         if let Some(origin) = source.origin() {
-            let original = value_at(origin);
+            let original = value_at(origin)?;
             if let Some(bad) = original.iter().position(|x| !x.is_finite()) {
                 (column, value) = (bad, original[[0, bad]]);
             }
@@ -276,9 +284,17 @@ pub fn for_each_row(
         let count = BLOCK.min(source.rows() - start);
         let mut part = block.slice_mut(s![..count, ..]);
         read_finite(source, start, part.view_mut())?;
-        part.rows().into_iter().for_each(|row| visit(row.as_slice().unwrap_or_default()));
-        source.release(start..start + count);
+        part.rows().into_iter().for_each(|row| visit(contiguous(&row)));
         observer.advance(count as u64);
     }
     Ok(())
+}
+
+/// Copies rows together.
+pub(crate) fn gather<T: Real>(source: &dyn FeatureSource, rows: &[usize]) -> Result<Array2<T>> {
+    let mut out = Array2::from_elem((rows.len(), source.width()), T::default());
+    for (i, &row) in rows.iter().enumerate() {
+        read_finite(source, row, out.slice_mut(s![i..=i, ..]))?;
+    }
+    Ok(out)
 }

@@ -24,7 +24,7 @@ pub fn read_scores(path: &Path) -> Result<Option<Vec<f64>>> {
         "npy" => match npy::open_column(path)? {
             Some(column) => {
                 let mut out = Array2::zeros((column.rows(), 1));
-                column.read_f64(0, out.view_mut());
+                column.read_f64(0, out.view_mut())?;
                 out.into_iter().collect()
             }
             None => return Ok(None),

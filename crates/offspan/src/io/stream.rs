@@ -132,12 +132,12 @@ impl super::FeatureSource for Named {
         &self.name
     }
 
-    fn read_f32(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f32>) {
-        self.rows.read_f32(start, out);
+    fn read_f32(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f32>) -> Result<()> {
+        self.rows.read_f32(start, out)
     }
 
-    fn read_f64(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f64>) {
-        self.rows.read_f64(start, out);
+    fn read_f64(&self, start: usize, out: ndarray::ArrayViewMut2<'_, f64>) -> Result<()> {
+        self.rows.read_f64(start, out)
     }
 }
 

@@ -342,7 +342,7 @@ impl TensorFile {
     pub(crate) fn scores(&self, name: &str) -> Result<Vec<f64>> {
         let column = self.column(name)?;
         let mut out = Array2::zeros((column.rows(), 1));
-        column.read_f64(0, out.view_mut());
+        column.read_f64(0, out.view_mut())?;
         Ok(out.into_iter().collect())
     }
 
@@ -485,7 +485,7 @@ impl<'a> TensorWriter<'a> {
         slice: Option<&'a [T]>,
         copy: impl FnOnce() -> Vec<T>,
     ) {
-        let dtype = match T::ELEMENT {
+        let dtype = match ElementType::of::<T>() {
             ElementType::F64 => Dtype::F64,
             _ => Dtype::F32,
         };

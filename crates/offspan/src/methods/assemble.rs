@@ -7,13 +7,15 @@ use super::learned::DkgpKpcaParams;
 use super::logit::LogitScore;
 use super::options::MethodOptions;
 use super::spec::MethodSpec;
-use crate::kpca::{Clip, EnsembleParams, ExactForm, Fusion, KpcaParams, MapParams, Residual};
-use crate::landmarks::Sampling;
-use crate::learn::{AutoencoderParams, DkgpParams, RffOptParams};
-use crate::map::{Draw, EigenFloor, FloorRule};
-use crate::rectify::Rectification;
-use crate::subspace::Components;
-use crate::wording::{WithoutCosine, as_flags};
+use crate::error::wording::{WithoutCosine, as_flags};
+use crate::methods::kpca::{
+    Clip, EnsembleParams, ExactForm, Fusion, KpcaParams, MapParams, Residual,
+};
+use crate::methods::learn::{AutoencoderParams, DkgpParams, RffOptParams};
+use crate::methods::rectify::Rectification;
+use crate::span::map::{Draw, EigenFloor, FloorRule};
+use crate::span::subspace::Components;
+use crate::training::landmarks::Sampling;
 use crate::{Error, Kernel, Result};
 
 /// A method with options that it takes in place of its defaults.

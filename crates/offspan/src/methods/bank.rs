@@ -10,12 +10,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{Found, Stored};
 use crate::error::in_order;
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::observer::check_interrupt;
-use crate::preprocess::normalise;
-use crate::random::{Random, Stream};
+use crate::io::observer::check_interrupt;
+use crate::numeric::random::{Random, Stream};
+use crate::numeric::vector;
+use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::span::preprocess::normalise;
 use crate::training::{BLOCK, Fitted, Training, read_rows};
-use crate::{Error, Result, vector};
+use crate::{Error, Result};
 
 /// Rows of the bank that a block of queries meets at a time.
 const TILE: usize = 1024;
@@ -95,7 +96,7 @@ impl Bank {
             .map(|(mut block, rows)| {
                 let hash = read_rows(data, rows, block.view_mut())?;
                 for (mut row, &number) in block.rows_mut().into_iter().zip(rows) {
-                    if !normalise(contiguous_row_mut(&mut row)) {
+                    if !normalise(contiguous_mut(&mut row)) {
                         return Err(data.zero_row(number));
                     }
                 }
@@ -122,7 +123,7 @@ impl Bank {
             ));
         }
         let unit = |row: ArrayView1<'_, f32>| {
-            (vector::sum_of_squares(contiguous_row(&row)) - 1.0).abs() < 1e-4
+            (vector::sum_of_squares(contiguous(&row)) - 1.0).abs() < 1e-4
         };
         match bank.rows().into_iter().position(|row| !unit(row)) {
             None => Ok(Bank(bank)),
@@ -159,9 +160,9 @@ impl Bank {
         for (index, tile) in bank.axis_chunks_iter(Axis(0), TILE).enumerate() {
             let first = index * TILE;
             let mut products = products.slice_mut(s![.., ..tile.nrows()]);
-            crate::row_product::multiply(products.view_mut(), queries, tile.t());
+            crate::numeric::product::unpacked::multiply(products.view_mut(), queries, tile.t());
             for (mut row, best) in products.rows_mut().into_iter().zip(&mut best) {
-                let row = contiguous_row_mut(&mut row);
+                let row = contiguous_mut(&mut row);
                 if let Some(factors) = factors {
                     row.iter_mut().zip(&factors[first..]).for_each(|(x, factor)| *x *= factor);
                 }

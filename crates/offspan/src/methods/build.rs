@@ -25,9 +25,9 @@ use super::tnn::Tnn;
 use super::trained::Trained;
 use super::vim::Vim;
 use crate::io::TensorFile;
-use crate::kpca::{self, Ensemble, KpcaModel};
-use crate::rectify::Rectifier;
-use crate::statistics::Statistics;
+use crate::methods::kpca::{self, Ensemble, KpcaModel};
+use crate::methods::rectify::Rectifier;
+use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
@@ -96,8 +96,16 @@ impl MethodSpec {
                     score.fit(training, known)?
                 } else {
                     let data = rectifier.dataset(training.data);
-                    // Logits come from the dataset; the last layer is not stored twice.
-                    let head = training.head.filter(|_| score.uses_head());
+                    // Logits come from the dataset; the last layer is stored twice only for a score that
+                    // multiplies by it on its own.
+                    let cuts = matches!(**score, MethodSpec::Auto(_));
+                    let head = training.head.filter(|_| score.uses_head() || cuts);
+                    if cuts && head.is_none() && training.data.logits.is_some() {
+                        training.observer.note(
+                            "the given logits belong to activations as they were, and there is no last \
+                             layer to compute new ones: they are not used",
+                        );
+                    }
                     let training = Training { head, ..training.on(&data) };
                     score.fit(&training, &Statistics::gather(&training, &score.needs())?)?
                 };

@@ -52,6 +52,8 @@ const GAMMA: Parameter =
 const DEGREE: Parameter = parameter("--degree", "2");
 const COEF0: Parameter = parameter("--coef0", "1");
 const SEED: Parameter = parameter("--seed", "0");
+const PRECISION: Parameter = parameter("--precision", "f32");
+const WEIGHTS: Parameter = parameter("--weights", "full");
 
 const EXACT: &[Parameter] = &[
     parameter("--kernel", "gaussian"),
@@ -63,6 +65,8 @@ const EXACT: &[Parameter] = &[
     COMPONENTS,
     REACT,
     FUSE,
+    PRECISION,
+    WEIGHTS,
 ];
 
 const GAUSSIAN: Parameter = parameter("--kernel", "gaussian");
@@ -83,6 +87,8 @@ macro_rules! nystrom {
             parameter("--react", $react),
             parameter("--fuse", $fuse),
             SEED,
+            PRECISION,
+            WEIGHTS,
         ]
     };
 }
@@ -102,6 +108,8 @@ macro_rules! fourier {
             parameter("--react", $react),
             parameter("--fuse", $fuse),
             SEED,
+            PRECISION,
+            WEIGHTS,
         ]
     };
 }
@@ -128,6 +136,8 @@ pub const CATALOGUE: &[MethodInfo] = &[
                 "0.99, with at most a fifth as many directions as landmarks",
             ),
             SEED,
+            PRECISION,
+            WEIGHTS,
         ],
         source: "offspan",
         parity: "NumPy float64 reference to 1e-6",
@@ -137,7 +147,15 @@ pub const CATALOGUE: &[MethodInfo] = &[
         name: "pca",
         summary: "residual of (cosine) PCA: the linear kernel",
         needs: "features only",
-        parameters: &[COSINE, parameter("--explained-variance", "0.9"), COMPONENTS, REACT, FUSE],
+        parameters: &[
+            COSINE,
+            parameter("--explained-variance", "0.9"),
+            COMPONENTS,
+            REACT,
+            FUSE,
+            PRECISION,
+            WEIGHTS,
+        ],
         source: PAPER,
         parity: GOLDEN,
         is_step: false,
@@ -192,6 +210,8 @@ pub const CATALOGUE: &[MethodInfo] = &[
             REACT,
             FUSE,
             SEED,
+            PRECISION,
+            WEIGHTS,
         ],
         source: PAPER,
         parity: "inner products against the kernel they approximate",
@@ -239,6 +259,8 @@ pub const CATALOGUE: &[MethodInfo] = &[
             REACT,
             FUSE,
             SEED,
+            PRECISION,
+            WEIGHTS,
         ],
         source: "a table row of the paper; the rule is offspan's own, from in-distribution rows only",
         parity: "members are; no reference for the sum exists",
@@ -685,6 +707,8 @@ pub const CATALOGUE: &[MethodInfo] = &[
             REACT,
             FUSE,
             SEED,
+            PRECISION,
+            WEIGHTS,
         ],
         source: LEARNED,
         parity: "its optimum against a slow solver and the conditions of optimality",
@@ -705,6 +729,8 @@ pub const CATALOGUE: &[MethodInfo] = &[
             REACT,
             FUSE,
             SEED,
+            PRECISION,
+            WEIGHTS,
         ],
         source: LEARNED,
         parity: "gradients against differences; no reference for γ exists",

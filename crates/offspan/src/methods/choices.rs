@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::map::Draw;
+use crate::span::map::Draw;
 
 /// A choice among names.
 macro_rules! choice {

@@ -6,12 +6,13 @@ use ndarray::{Array1, Array2, Axis, s};
 
 use super::bank::Bank;
 use super::model::{Found, Scorer, Stored, rows_of};
+use crate::io::observer::check_interrupt;
 use crate::io::{Dataset, Extra, TensorWriter, read_finite};
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::observer::check_interrupt;
-use crate::preprocess::normalise;
+use crate::numeric::vector;
+use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::span::preprocess::normalise;
 use crate::training::{BLOCK, Training};
-use crate::{Error, Result, vector};
+use crate::{Error, Result};
 
 const NAME: &str = "csi";
 const FEATURES: &str = "csi_features";
@@ -55,7 +56,7 @@ impl Csi {
             let numbers = numbers.into_raw_vec_and_offset().0;
             for (view, part) in numbers.chunks_exact(width).enumerate() {
                 let mut target = banks.row_mut(view * kept.len() + index);
-                let target = contiguous_row_mut(&mut target);
+                let target = contiguous_mut(&mut target);
                 target.copy_from_slice(part);
                 norms[view] += vector::sum_of_squares(target).sqrt();
                 if !normalise(target) {
@@ -165,7 +166,7 @@ impl Scorer for Csi {
                 .rows_mut()
                 .into_iter()
                 .map(|mut row| {
-                    let row = contiguous_row_mut(&mut row);
+                    let row = contiguous_mut(&mut row);
                     let norm = vector::sum_of_squares(row).sqrt();
                     normalise(row);
                     norm
@@ -180,8 +181,7 @@ impl Scorer for Csi {
             let logits = rows_of(&*logits.rows, start, out.len())?;
             let weights = self.weights.slice(s![self.views..]);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
-                *out +=
-                    contiguous_row(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();
+                *out += contiguous(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();
             }
         }
         Ok(())

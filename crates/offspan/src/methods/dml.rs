@@ -6,11 +6,11 @@ use ndarray::Array2;
 use super::model::{Scorer, Stored, rows_of};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter};
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::preprocess::normalise;
-use crate::row_product;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector;
+use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::span::preprocess::normalise;
 use crate::training::Training;
-use crate::vector;
 
 /// Unit rows of the last layer.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ impl Dml {
         let mut directions = training.head("dml")?.weight.clone();
         for mut row in directions.rows_mut() {
             // A class without weights has no direction and a cosine of 0 with everything.
-            normalise(contiguous_row_mut(&mut row));
+            normalise(contiguous_mut(&mut row));
         }
         Ok(Dml { norm_weight, directions })
     }
@@ -38,9 +38,9 @@ impl Scorer for Dml {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let z = rows_of(&*data.features, start, out.len())?;
         let mut products = Array2::zeros((out.len(), self.directions.nrows()));
-        row_product::multiply(products.view_mut(), z.view(), self.directions.t());
+        unpacked::multiply(products.view_mut(), z.view(), self.directions.t());
         for ((out, z), products) in out.iter_mut().zip(z.rows()).zip(products.rows()) {
-            let norm = vector::sum_of_squares(contiguous_row(&z)).sqrt();
+            let norm = vector::sum_of_squares(contiguous(&z)).sqrt();
             let largest = products.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x));
             *out = if norm > 0.0 {
                 largest / norm + self.norm_weight * norm

@@ -4,8 +4,8 @@
 use super::model::{Scorer, Stored, logits_of, rows_of, write_head};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::logits::{LogitSource, Need, softmax};
 use crate::training::Training;
+use crate::training::logits::{LogitSource, Need, softmax};
 
 const NAME: &str = "gradnorm";
 
@@ -36,7 +36,7 @@ impl Scorer for GradNorm {
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let classes = logits.ncols() as f64;
         for ((out, z), mut logits) in out.iter_mut().zip(z.rows()).zip(logits.rows_mut()) {
-            softmax(crate::kernel::contiguous_row_mut(&mut logits));
+            softmax(crate::numeric::vector::contiguous_mut(&mut logits));
             let length: f64 = z.iter().map(|x| x.abs()).sum();
             *out = length * logits.iter().map(|p| (classes * p - 1.0).abs()).sum::<f64>();
         }

@@ -5,12 +5,15 @@ use ndarray::{Array2, Axis, s};
 
 use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::logits::softmax;
-use crate::statistics::Statistics;
-use crate::subspace::Components;
+use crate::numeric::linalg;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector;
+use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::span::subspace::Components;
 use crate::training::Training;
-use crate::{Error, Result, linalg, row_product, vector};
+use crate::training::logits::softmax;
+use crate::training::statistics::Statistics;
+use crate::{Error, Result};
 
 const NAME: &str = "gradorth";
 
@@ -51,13 +54,13 @@ impl Scorer for GradOrth {
         let z = rows_of(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
-        row_product::multiply(projected.view_mut(), z.view(), self.directions.t());
+        unpacked::multiply(projected.view_mut(), z.view(), self.directions.t());
         let uniform = 1.0 / logits.ncols() as f64;
         for ((out, t), mut p) in out.iter_mut().zip(projected.rows()).zip(logits.rows_mut()) {
-            let p = contiguous_row_mut(&mut p);
+            let p = contiguous_mut(&mut p);
             softmax(p);
             let gradient: f64 = p.iter().map(|p| (p - uniform).powi(2)).sum();
-            *out = (gradient * vector::sum_of_squares(contiguous_row(&t))).sqrt();
+            *out = (gradient * vector::sum_of_squares(contiguous(&t))).sqrt();
         }
         Ok(())
     }

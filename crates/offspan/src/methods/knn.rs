@@ -6,7 +6,7 @@ use super::bank::{Bank, BankSize, bank_rows};
 use super::model::{Found, Scorer, Stored, put_last};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter, read_finite};
-use crate::preprocess::Preprocess;
+use crate::span::preprocess::Preprocess;
 use crate::training::{Fitted, Training};
 
 /// The bank and k.

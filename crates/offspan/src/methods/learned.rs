@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Found, ModelSummary, Scorer, Stored};
 use crate::io::{Dataset, TensorWriter, read_finite};
-use crate::kpca::{self, Clip, KpcaModel, KpcaParams, MapParams};
-use crate::learn::{Autoencoder, AutoencoderParams, DkgpParams, RffOptParams, select, train};
-use crate::statistics::Statistics;
+use crate::methods::kpca::{self, Clip, KpcaModel, KpcaParams, MapParams};
+use crate::methods::learn::{
+    Autoencoder, AutoencoderParams, DkgpParams, RffOptParams, learn_gamma, select, train,
+};
+use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Kernel, Result};
 
@@ -139,7 +141,8 @@ impl LearnedKpca {
         training: &Training<'_>,
         known: &Statistics,
     ) -> Result<Fitted<Self>> {
-        let learned = known.learned_gamma(&params.search, training)?;
+        let name = format!("gamma of {:?}", params.search);
+        let learned = known.once(&name, || learn_gamma(&params.search, training))?;
         let found = found([
             ("gamma", learned.gamma),
             ("scale", learned.scale),

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Scorer, Stored, logits_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::logits::{LogitSource, Need, energy};
+use crate::numeric::vector::contiguous;
 use crate::training::Training;
+use crate::training::logits::{LogitSource, Need, energy};
 use crate::{Error, Result};
 
 /// A score of the logits.
@@ -93,7 +93,7 @@ impl Scorer for LogitModel {
         let source = logits_of(self.score.name(), data, self.head.as_ref())?;
         let logits = source.logits(start, out.len())?;
         for (out, row) in out.iter_mut().zip(logits.rows()) {
-            *out = self.score.of(contiguous_row(&row));
+            *out = self.score.of(contiguous(&row));
         }
         Ok(())
     }

@@ -8,14 +8,16 @@ use rayon::prelude::*;
 
 use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::error::in_order;
+use crate::io::observer::check_interrupt;
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::logits::{LogitSource, Need, energy, softmax};
-use crate::observer::check_interrupt;
-use crate::optimise::{Stop, minimise};
-use crate::statistics::labels_of;
+use crate::numeric::linalg;
+use crate::numeric::optimise::{Stop, minimise};
+use crate::numeric::product::unpacked;
+use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::training::logits::{LogitSource, Need, energy, softmax};
+use crate::training::statistics::labels_of;
 use crate::training::{Fitted, Training};
-use crate::{Error, Result, linalg, row_product};
+use crate::{Error, Result};
 
 const NAME: &str = "low-dim";
 
@@ -85,7 +87,7 @@ impl LowDim {
                 if !members.is_empty() {
                     let (p, z) = (p.select(Axis(0), &members), z.select(Axis(0), &members));
                     let mut gradients = Array2::zeros((classes, width));
-                    row_product::multiply(gradients.view_mut(), p.t(), z.view());
+                    unpacked::multiply(gradients.view_mut(), p.t(), z.view());
                     sum += &gradients.flatten();
                 }
             });
@@ -187,11 +189,11 @@ impl LowDim {
         let width = z.ncols();
         let mut gradients = Array2::zeros((z.nrows(), p.ncols() * width));
         for ((mut row, z), p) in gradients.rows_mut().into_iter().zip(z.rows()).zip(p.rows()) {
-            for (part, p) in contiguous_row_mut(&mut row).chunks_mut(width).zip(p) {
+            for (part, p) in contiguous_mut(&mut row).chunks_mut(width).zip(p) {
                 part.iter_mut().zip(z).for_each(|(g, z)| *g = p * z);
             }
         }
-        row_product::multiply(out.view_mut(), gradients.view(), self.projection.t());
+        unpacked::multiply(out.view_mut(), gradients.view(), self.projection.t());
         out += &self.offset;
     }
 }
@@ -218,7 +220,7 @@ fn project(
 
 fn probabilities(source: &LogitSource<'_>, rows: &[usize]) -> Result<Array2<f64>> {
     let mut p = source.gather(rows)?;
-    p.rows_mut().into_iter().for_each(|mut row| softmax(contiguous_row_mut(&mut row)));
+    p.rows_mut().into_iter().for_each(|mut row| softmax(contiguous_mut(&mut row)));
     Ok(p)
 }
 
@@ -245,23 +247,23 @@ impl Probe<'_> {
             .zip(self.labels.par_chunks(BLOCK))
             .map(|(x, labels)| {
                 let mut logits = Array2::zeros((x.nrows(), classes));
-                row_product::multiply(logits.view_mut(), x, weight.t());
+                unpacked::multiply(logits.view_mut(), x, weight.t());
                 logits += &bias;
                 let mut loss = 0.0;
                 for (mut row, &label) in logits.rows_mut().into_iter().zip(labels) {
-                    let row = contiguous_row_mut(&mut row);
+                    let row = contiguous_mut(&mut row);
                     loss += energy(row, 1.0) - row[label as usize];
                     softmax(row);
                     row[label as usize] -= 1.0;
                 }
                 let mut gradient = Array2::zeros((classes, classes + 1));
-                row_product::multiply(gradient.slice_mut(s![.., ..classes]), logits.t(), x);
+                unpacked::multiply(gradient.slice_mut(s![.., ..classes]), logits.t(), x);
                 gradient.column_mut(classes).assign(&logits.sum_axis(Axis(0)));
                 (loss, gradient)
             })
             .collect();
         gradient.iter_mut().zip(at).for_each(|(g, at)| *g = self.ridge * at);
-        let mut value = 0.5 * self.ridge * crate::vector::sum_of_squares(at);
+        let mut value = 0.5 * self.ridge * crate::numeric::vector::sum_of_squares(at);
         for (loss, part) in parts {
             value += loss / n;
             gradient.iter_mut().zip(&part).for_each(|(g, part)| *g += part / n);
@@ -293,14 +295,14 @@ impl Scorer for LowDim {
             let mut x = Array2::zeros((out.len(), classes));
             self.project(z.view(), probabilities(&source, &rows)?.view(), x.view_mut());
             let mut logits = Array2::zeros((out.len(), classes));
-            row_product::multiply(
+            unpacked::multiply(
                 logits.view_mut(),
                 x.view(),
                 self.probe.slice(s![.., ..classes]).t(),
             );
             logits += &self.probe.column(classes);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
-                *out = energy(contiguous_row(&logits), 1.0);
+                *out = energy(contiguous(&logits), 1.0);
             }
         }
         Ok(())

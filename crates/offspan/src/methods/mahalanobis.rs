@@ -9,11 +9,14 @@ use ndarray::{Array1, Array2, Axis, s};
 
 use super::model::{Found, Scorer, Stored, put_last, rows_of};
 use crate::io::{Dataset, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::preprocess::Preprocess;
-use crate::statistics::{ClassMeans, Statistics};
+use crate::numeric::linalg;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
+use crate::span::preprocess::Preprocess;
 use crate::training::Training;
-use crate::{Error, Moments, Result, linalg, row_product, vector};
+use crate::training::statistics::{ClassMeans, Statistics};
+use crate::{Error, Moments, Result};
 
 /// Channels of SSD whose deviation is at most this share of the largest are constant.
 const CONSTANT_CHANNEL: f64 = 1e-6;
@@ -82,9 +85,9 @@ impl Scorer for Mahalanobis {
         let zero_rows = Preprocess { clip: None, cosine: self.unit }.apply(x.view_mut());
         x -= &self.centre;
         let mut white = Array2::zeros((out.len(), self.whitening.nrows()));
-        row_product::multiply(white.view_mut(), x.view(), self.whitening.t());
+        unpacked::multiply(white.view_mut(), x.view(), self.whitening.t());
         let mut products = Array2::zeros((out.len(), self.centres.nrows()));
-        row_product::multiply(products.view_mut(), white.view(), self.centres.t());
+        unpacked::multiply(products.view_mut(), white.view(), self.centres.t());
         let lengths: Vec<f64> = self.centres.rows().into_iter().map(|c| squared(&c)).collect();
         for ((out, white), products) in out.iter_mut().zip(white.rows()).zip(products.rows()) {
             // ‖y − ν‖² = ‖y‖² − (2yᵀν − ‖ν‖²): the nearest centre has the largest bracket.
@@ -114,7 +117,7 @@ impl Scorer for Mahalanobis {
 }
 
 fn squared(row: &ndarray::ArrayView1<'_, f64>) -> f64 {
-    vector::sum_of_squares(contiguous_row(row))
+    vector::sum_of_squares(contiguous(row))
 }
 
 /// Class means relative to the mean, and the covariance inside the classes: what remains of the

@@ -8,9 +8,9 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_finite};
-use crate::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
-use crate::logits::{LogitSource, Need};
-use crate::rectify::StepSummary;
+use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
+use crate::methods::rectify::StepSummary;
+use crate::training::logits::{LogitSource, Need};
 use crate::{Error, Real, Result};
 
 /// A fitted method.

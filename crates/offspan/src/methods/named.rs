@@ -4,8 +4,8 @@ use super::bank::BankSize;
 use super::logit::LogitScore;
 use super::spec::MethodSpec;
 use super::trained::TrainedScore;
-use crate::kpca::Clip;
-use crate::rectify::{Rectification, VraBounds};
+use crate::methods::kpca::Clip;
+use crate::methods::rectify::{Rectification, VraBounds};
 
 /// ViM: the last layer is known to single precision.
 const HEAD_FLOOR: f64 = f32::EPSILON as f64;

@@ -8,8 +8,8 @@ use super::knn::unit_queries;
 use super::model::{Found, Scorer, Stored, logits_of, put_last, write_head};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::logits::{LogitSource, Need, energy};
+use crate::numeric::vector::contiguous;
+use crate::training::logits::{LogitSource, Need, energy};
 use crate::training::{Fitted, Training};
 
 const NAME: &str = "nnguide";
@@ -36,8 +36,7 @@ impl NnGuide {
         let mut energies = Vec::with_capacity(rows.len());
         for rows in rows.chunks(crate::training::BLOCK) {
             let logits = source.gather(rows)?;
-            energies
-                .extend(logits.rows().into_iter().map(|l| energy(contiguous_row(&l), 1.0) as f32));
+            energies.extend(logits.rows().into_iter().map(|l| energy(contiguous(&l), 1.0) as f32));
         }
         let head = training.head.map(Head::without_block);
         Ok(fitted.map(|bank| NnGuide { neighbours, bank, energies: energies.into(), head }))

@@ -9,10 +9,10 @@ use super::choices::{
 };
 use super::preset::Preset;
 use super::spec::MethodSpec;
-use crate::kpca::{Clip, FourierParts, WeightType};
-use crate::rectify::VraBounds;
-use crate::wording::{Named, similar};
-use crate::{Error, Precision, Result};
+use crate::error::wording::{Named, as_flags, similar};
+use crate::methods::kpca::{Clip, FourierParts};
+use crate::methods::rectify::VraBounds;
+use crate::{Error, Precision, Result, WeightType};
 
 /// The name that stands for every method.
 const ALL: &str = "all";
@@ -22,7 +22,7 @@ const ALL: &str = "all";
 #[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Method parameters"))]
 pub struct MethodOptions {
     /// Settings of the paper's authors for a network, such as imagenet-resnet50, for pca, kpca-nys and
-    /// kpca-rff; what is given beside wins
+    /// kpca-rff; explicit flags override the preset
     #[cfg_attr(feature = "clap", arg(long, value_name = "NETWORK"))]
     pub preset: Option<Preset>,
 
@@ -315,7 +315,8 @@ impl MethodOptions {
             let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
             let whom =
                 if names.is_empty() { "saved detectors".to_owned() } else { names.join(", ") };
-            return Err(Error::OptionWithoutMeaning { flag, whom });
+            let hint = what_is_taken(&whom);
+            return Err(Error::OptionWithoutMeaning { flag, whom, hint });
         }
         let with_its_options = |(name, flags): (String, Vec<&'static str>)| {
             let method = (name, flags);
@@ -386,6 +387,8 @@ impl MethodOptions {
     fn each_given(&mut self, mut visit: impl FnMut(&'static str, &mut bool)) {
         visit("--no-cosine", &mut self.no_cosine);
         visit("--raw-fit", &mut self.raw_fit);
+        visit_unless_default("--precision", &mut self.precision, &mut visit);
+        visit_unless_default("--weights", &mut self.weights, &mut visit);
         macro_rules! visit_each {
             ($($flag:literal $field:ident,)*) => {$({
                 let mut given = self.$field.is_some();
@@ -398,9 +401,22 @@ impl MethodOptions {
     }
 }
 
+/// As an option that was given if it is not the default.
+fn visit_unless_default<T: Default + PartialEq>(
+    flag: &'static str,
+    value: &mut T,
+    visit: &mut impl FnMut(&'static str, &mut bool),
+) {
+    let mut given = *value != T::default();
+    visit(flag, &mut given);
+    if !given {
+        *value = T::default();
+    }
+}
+
 /// That there is no such option, and which one may have been meant.
 fn no_such_option(flag: &str) -> String {
-    let mut known: Vec<&'static str> = vec!["seed", "precision", "weights"];
+    let mut known: Vec<&'static str> = vec!["seed"];
     MethodOptions::default().each_given(|flag, _| known.push(flag));
     let names = known.into_iter().map(|flag| Named(flag).to_string());
     let given = Named(flag).to_string();
@@ -446,7 +462,25 @@ fn flags(name: &str) -> Result<Vec<&'static str>> {
             flags.push("--raw-fit");
             Ok(flags)
         }
-        _ => Err(Error::UnknownMethod { name: name.to_owned(), suggestion: similar_method(name) }),
+        _ => Err(Error::UnknownMethod {
+            name: name.to_owned(),
+            suggestion: similar_method(name),
+            known: CATALOGUE.iter().map(|method| method.name).collect(),
+        }),
+    }
+}
+
+/// Where to see what a method takes, or the list of it for programs.
+fn what_is_taken(whom: &str) -> String {
+    match CATALOGUE.iter().find(|method| method.name == whom) {
+        Some(method) if !as_flags() => {
+            let names: Vec<String> =
+                method.parameters.iter().map(|known| Named(known.flag).to_string()).collect();
+            let names = if names.is_empty() { "no options".to_owned() } else { names.join(", ") };
+            format!("it takes {names}")
+        }
+        None if !as_flags() => "the list of methods tells which one takes what".to_owned(),
+        _ => "`offspan methods` tells which method takes what".to_owned(),
     }
 }
 
@@ -462,8 +496,10 @@ mod tests {
 
     #[test]
     fn every_flag_of_the_catalogue_can_be_set() {
-        let texts =
-            ["1", "uniform", "iid", "plain", "drop", "gaussian", "energy", "0.1,0.2", "true"];
+        let texts = [
+            "1", "uniform", "iid", "plain", "drop", "gaussian", "energy", "0.1,0.2", "true", "f64",
+            "bf16",
+        ];
         for method in CATALOGUE {
             for parameter in method.parameters {
                 if ["--landmark-rows", "--frequencies"].contains(&parameter.flag) {
@@ -471,6 +507,23 @@ mod tests {
                 }
                 let fits = |text: &&str| MethodOptions::default().set(parameter.flag, text).is_ok();
                 assert!(texts.iter().any(fits), "{} {}", method.name, parameter.flag);
+            }
+        }
+    }
+
+    #[test]
+    fn precision_and_weights_are_refused_where_they_have_no_effect() {
+        for (name, text) in [("precision", "f64"), ("weights", "f16")] {
+            let given = options(&[(name, text)]).unwrap();
+            for method in ["knn", "msp", "mahalanobis", "knn+react", "autoencoder"] {
+                let message = given.method(method).unwrap_err().to_string();
+                assert!(
+                    message.contains(&format!("{name} has no meaning for {method}")),
+                    "{message}"
+                );
+            }
+            for method in ["auto", "pca", "kpca-nys", "kpca-rff", "dkgp-rff", "pca+ash-s"] {
+                given.method(method).unwrap();
             }
         }
     }

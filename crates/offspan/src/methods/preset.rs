@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::options::MethodOptions;
-use crate::kpca::Clip;
+use crate::methods::kpca::Clip;
 
 /// The settings for one network.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

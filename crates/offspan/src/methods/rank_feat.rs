@@ -6,10 +6,12 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 
 use super::model::{Scorer, Stored};
 use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_finite};
-use crate::kernel::contiguous_row;
-use crate::logits::{energy, head_logits};
+use crate::numeric::linalg;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector::contiguous;
 use crate::training::Training;
-use crate::{Error, Result, linalg, row_product};
+use crate::training::logits::{energy, head_logits};
+use crate::{Error, Result};
 
 const MAPS: &str = "maps";
 const INPUT: &str = "block_input";
@@ -70,7 +72,7 @@ impl RankFeat {
         };
         let input = one_map(data.extra(name, INPUT, INPUT_HINT)?, row)?;
         let mut maps = Array2::zeros((block.weight.nrows(), input.ncols()));
-        row_product::multiply(maps.view_mut(), block.weight.view(), input.view());
+        unpacked::multiply(maps.view_mut(), block.weight.view(), input.view());
         maps *= &block.scale.view().insert_axis(Axis(1));
         maps += &block.shift.view().insert_axis(Axis(1));
         if let Some(shortcut) = data.extras.get(SHORTCUT) {
@@ -160,7 +162,7 @@ impl Scorer for RankFeat {
         }
         let logits = head_logits(&self.head, pooled.view());
         for (out, logits) in out.iter_mut().zip(logits.rows()) {
-            *out = energy(contiguous_row(&logits), 1.0);
+            *out = energy(contiguous(&logits), 1.0);
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use super::model::{Found, Model, ModelSummary, Scorer};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter};
-use crate::kpca::KpcaModel;
-use crate::rectify::Rectifier;
+use crate::methods::kpca::KpcaModel;
+use crate::methods::rectify::Rectifier;
 
 /// Prefix of the score's tensors.
 pub(super) const SCORE: &str = "score.";

@@ -4,13 +4,16 @@
 use ndarray::{Array1, Array2, s};
 
 use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::logits::{LogitSource, Need};
-use crate::statistics::Statistics;
-use crate::subspace::Components;
+use crate::numeric::linalg;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
+use crate::span::subspace::Components;
 use crate::training::Training;
-use crate::{Result, linalg, row_product, vector};
+use crate::training::logits::{LogitSource, Need};
+use crate::training::statistics::Statistics;
 
 const NAME: &str = "reg-pca";
 
@@ -64,9 +67,8 @@ impl Scorer for RegPca {
         logits_of(NAME, data, self.head.as_ref())?.read(start, out)?;
         let offset = &z - &self.mean;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
-        row_product::multiply(projected.view_mut(), offset.view(), self.directions.t());
-        let squared =
-            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row));
+        unpacked::multiply(projected.view_mut(), offset.view(), self.directions.t());
+        let squared = |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous(&row));
         for (i, out) in out.iter_mut().enumerate() {
             let residual = squared(offset.row(i)) - squared(projected.row(i));
             let length = squared(z.row(i));

@@ -5,11 +5,12 @@ use ndarray::Array2;
 
 use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::logits::{LogitSource, Need, predicted};
-use crate::statistics::Statistics;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
 use crate::training::Training;
-use crate::{Error, Result, vector};
+use crate::training::logits::{LogitSource, Need, predicted};
+use crate::training::statistics::Statistics;
+use crate::{Error, Result};
 
 const NAME: &str = "she";
 
@@ -63,8 +64,8 @@ impl Scorer for She {
         let z = rows_of(&*data.features, start, out.len())?;
         let logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         for ((out, z), logits) in out.iter_mut().zip(z.rows()).zip(logits.rows()) {
-            let pattern = self.patterns.row(predicted(contiguous_row(&logits)));
-            *out = vector::dot(contiguous_row(&z), contiguous_row(&pattern));
+            let pattern = self.patterns.row(predicted(contiguous(&logits)));
+            *out = vector::dot(contiguous(&z), contiguous(&pattern));
         }
         Ok(())
     }

@@ -15,13 +15,13 @@ use super::supcon::supcon_rows;
 use super::tnn::Tnn;
 use super::trained::{Trained, TrainedScore};
 use crate::io::check_writable;
-use crate::kpca::{self, EnsembleParams, KpcaParams, MapParams};
-use crate::learn::{AutoencoderParams, RffOptParams};
-use crate::logits::{LogitSource, Need};
-use crate::rectify::Rectification;
-use crate::statistics::Needs;
-use crate::subspace::Components;
+use crate::methods::kpca::{self, EnsembleParams, KpcaParams, MapParams};
+use crate::methods::learn::{AutoencoderParams, RffOptParams};
+use crate::methods::rectify::Rectification;
+use crate::span::subspace::Components;
 use crate::training::Training;
+use crate::training::logits::{LogitSource, Need};
+use crate::training::statistics::Needs;
 use crate::{Error, Result};
 
 /// A method and its parameters.
@@ -182,6 +182,23 @@ impl MethodSpec {
                 return Cow::Owned(names.join("+"));
             }
         })
+    }
+
+    /// M, the size of the method's largest feature map, if it has one and it is given: what a fit and a
+    /// score take grows with it.
+    #[must_use]
+    pub fn map_size(&self) -> Option<usize> {
+        match self {
+            MethodSpec::Auto(params) => params.landmarks,
+            MethodSpec::Kpca(params)
+            | MethodSpec::RffOpt(RffOptParams { kpca: params, .. })
+            | MethodSpec::Dkgp(DkgpKpcaParams { kpca: params, .. }) => params.map.size(),
+            MethodSpec::KpcaEnsemble(params) => {
+                params.rff.map.size().max(params.nystrom.map.size())
+            }
+            MethodSpec::Supcon { score } | MethodSpec::Rectified { score, .. } => score.map_size(),
+            _ => None,
+        }
     }
 
     /// Whether the fit is a pass that a checkpoint can resume.

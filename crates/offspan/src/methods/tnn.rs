@@ -7,9 +7,11 @@ use super::bank::{Bank, BankSize, bank_rows};
 use super::knn::unit_queries;
 use super::model::{Found, Scorer, Stored, put_last};
 use crate::io::{Dataset, TensorWriter};
-use crate::kernel::contiguous_row;
+use crate::numeric::linalg;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
 use crate::training::{Fitted, Training};
-use crate::{Error, Result, linalg, vector};
+use crate::{Error, Result};
 
 /// The bank, k and d.
 #[derive(Debug, Clone)]
@@ -80,7 +82,7 @@ impl Scorer for Tnn {
             // Directions from the k×k Gram matrix: t_i = Xᵀu_i / √λ_i.
             let eigen = linalg::symmetric_eigen(rows.dot(&rows.t()).view())?;
             let products: Vec<f64> =
-                rows.rows().into_iter().map(|r| vector::dot(contiguous_row(&r), &offset)).collect();
+                rows.rows().into_iter().map(|r| vector::dot(contiguous(&r), &offset)).collect();
             let floor = f64::EPSILON * self.neighbours as f64 * eigen.values[0].max(0.0);
             let along: f64 = (0..self.tangents)
                 .filter(|&i| eigen.values[i] > floor)

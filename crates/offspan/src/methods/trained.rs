@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::model::{Found, Scorer, Stored, rows_of};
 use crate::io::{Dataset, Extra, TensorWriter};
-use crate::kernel::contiguous_row;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
 use crate::training::{BLOCK, Training};
-use crate::{Error, Result, vector};
+use crate::{Error, Result};
 
 /// MCF counts this many times in DML+.
 const MCF_WEIGHT: f64 = 3.0;
@@ -123,7 +124,7 @@ impl Part {
         for (out, row) in out.iter_mut().zip(rows.rows()) {
             *out = match self {
                 Part::Mcf | Part::Godin => row.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x)),
-                Part::Mnc => vector::sum_of_squares(contiguous_row(&row)).sqrt(),
+                Part::Mnc => vector::sum_of_squares(contiguous(&row)).sqrt(),
             };
         }
         Ok(())
@@ -134,7 +135,7 @@ fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
     let mut sum = 0.0;
     let kept = training.kept();
     for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
-        crate::observer::check_interrupt(training.observer)?;
+        crate::io::observer::check_interrupt(training.observer)?;
         let mut values = vec![0.0; rows.len()];
         part.read(TrainedScore::DmlPlus, training.data, rows[0], &mut values)?;
         sum += values.iter().sum::<f64>();

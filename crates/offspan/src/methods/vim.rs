@@ -7,10 +7,13 @@ use rayon::prelude::*;
 
 use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::kernel::contiguous_row;
-use crate::statistics::Statistics;
+use crate::numeric::linalg;
+use crate::numeric::product::unpacked;
+use crate::numeric::vector;
+use crate::numeric::vector::contiguous;
+use crate::training::statistics::Statistics;
 use crate::training::{BLOCK, Training};
-use crate::{Error, Result, linalg, row_product, vector};
+use crate::{Error, Result};
 
 const NAME: &str = "vim";
 
@@ -91,9 +94,9 @@ impl Vim {
     fn residuals(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {
         let offset = &z - &self.origin;
         let mut projected = Array2::zeros((z.nrows(), self.residual.nrows()));
-        row_product::multiply(projected.view_mut(), offset.view(), self.residual.t());
+        unpacked::multiply(projected.view_mut(), offset.view(), self.residual.t());
         let norm =
-            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous_row(&row)).sqrt();
+            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous(&row)).sqrt();
         projected.rows().into_iter().map(norm).collect()
     }
 }

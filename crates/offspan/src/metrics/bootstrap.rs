@@ -4,9 +4,10 @@
 //! on the counts per distinct score only, a resample is a new set of counts over levels that are
 //! sorted already: O(n + m) each, no further sort, and the order of the input rows cannot matter.
 
-use crate::random::{Random, Stream};
+use crate::numeric::percentile::quantile_of_sorted;
+use crate::numeric::random::{Random, Stream};
 
-use super::levels::{Level, Levels, count};
+use super::levels::{Level, Levels};
 use super::rule::FprRule;
 
 /// More resamples than this is taken for a slip: the ends of the interval move no further, and the
@@ -56,21 +57,10 @@ fn rows(levels: &Levels, of: fn(&Level) -> usize) -> Vec<usize> {
 /// The quantiles `(1 ∓ level) / 2` of at least one value; sorts the values.
 fn percentile_interval(values: &mut [f64], level: f64) -> [f64; 2] {
     values.sort_unstable_by(f64::total_cmp);
-    [quantile(values, (1.0 - level) / 2.0), quantile(values, f64::midpoint(1.0, level))]
-}
-
-/// Linear interpolation at position `q (len - 1)` of sorted values, `q` in `[0, 1]`.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the position lies in 0..len, and len <= MAX_RESAMPLES"
-)]
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let last = sorted.len() - 1;
-    let position = q * count(last);
-    let under = (position.floor() as usize).min(last);
-    let over = (under + 1).min(last);
-    sorted[under] + (position - count(under)) * (sorted[over] - sorted[under])
+    [
+        quantile_of_sorted(values, (1.0 - level) / 2.0),
+        quantile_of_sorted(values, f64::midpoint(1.0, level)),
+    ]
 }
 
 #[cfg(test)]
@@ -141,8 +131,8 @@ mod tests {
     #[test]
     fn quantiles_interpolate() {
         let values = [0.0, 1.0, 2.0, 4.0];
-        assert_eq!([0.0, 0.5, 1.0].map(|q| quantile(&values, q)), [0.0, 1.5, 4.0]);
-        assert_eq!(quantile(&values, 5.0 / 6.0), 3.0);
-        assert_eq!(quantile(&[9.0], 0.975), 9.0);
+        assert_eq!([0.0, 0.5, 1.0].map(|q| quantile_of_sorted(&values, q)), [0.0, 1.5, 4.0]);
+        assert_eq!(quantile_of_sorted(&values, 5.0 / 6.0), 3.0);
+        assert_eq!(quantile_of_sorted(&[9.0], 0.975), 9.0);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::delong::Placement;
 use super::error::{IND, MetricError, OOD};
 use super::levels::{Levels, count};
-use super::normal::upper_tail;
+use crate::numeric::normal::upper_tail;
 
 /// How the AUROC of two methods differs on the same rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

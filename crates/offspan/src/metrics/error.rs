@@ -1,6 +1,7 @@
 //! What can be wrong with scores and options, and the checks that find it.
 
 use super::bootstrap::MAX_RESAMPLES;
+use crate::Error;
 
 /// The name of the positive class in messages.
 pub(super) const IND: &str = "in-distribution";
@@ -108,6 +109,12 @@ pub(super) fn check_tpr(got: f64) -> Result<(), MetricError> {
 /// Refuses a level whose interval would be empty or everything.
 pub(super) fn check_level(got: f64) -> Result<(), MetricError> {
     if got > 0.0 && got < 1.0 { Ok(()) } else { Err(MetricError::BadLevel { got }) }
+}
+
+impl From<MetricError> for Error {
+    fn from(error: MetricError) -> Self {
+        Error::Metric(error.to_string())
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use super::bootstrap::percentile_intervals;
 use super::error::{MetricError, check_level};
 use super::interval_method::IntervalMethod;
 use super::levels::{Levels, count};
-use super::normal::two_sided_z;
 use super::rule::FprRule;
+use crate::numeric::normal::two_sided_z;
 
 /// Confidence intervals as `[low, high]`, inside `[0, 1]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -79,8 +79,8 @@ fn around(estimate: f64, low: f64, high: f64) -> [f64; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::normal::upper_tail;
     use super::*;
+    use crate::numeric::normal::upper_tail;
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{Rng, SeedableRng};
     use std::f64::consts::{SQRT_2, TAU};

@@ -54,7 +54,6 @@ mod fpr;
 mod interval;
 mod interval_method;
 mod levels;
-mod normal;
 mod rule;
 
 pub use compare::{Comparison, delong_compare};

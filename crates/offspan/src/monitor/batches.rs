@@ -6,8 +6,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::Monitor;
 use crate::Result;
+use crate::io::observer::{Observer, check_interrupt};
 use crate::io::{Dataset, FeatureSource};
-use crate::observer::{Observer, check_interrupt};
+use crate::numeric::vector::contiguous;
 
 /// A monitor remembers so many batches, the last ones: eleven years of one a day.
 pub const BATCHES_REMEMBERED: usize = 4096;
@@ -84,9 +85,8 @@ fn hash_rows(rows: &dyn FeatureSource, hash: &mut Xxh3, observer: &dyn Observer)
         check_interrupt(observer)?;
         let count = BLOCK.min(rows.rows() - start);
         let mut part = block.slice_mut(ndarray::s![..count, ..]);
-        rows.read_f64(start, part.view_mut());
-        hash.update(bytemuck::cast_slice(part.as_slice().unwrap_or_default()));
-        rows.release(start..start + count);
+        rows.read_f64(start, part.view_mut())?;
+        hash.update(bytemuck::cast_slice(contiguous(&part)));
     }
     Ok(())
 }
@@ -96,8 +96,8 @@ mod tests {
     use ndarray::array;
 
     use super::*;
+    use crate::io::observer::Silent;
     use crate::monitor::MonitorOptions;
-    use crate::observer::Silent;
 
     fn monitor() -> Monitor {
         let reference: Vec<f64> = (0..100).map(f64::from).collect();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 const HALVING_ROWS: f64 = 1000.0;
 
 /// How the odds of a row to be among the lowest may have grown: from a slow drift to a stream of
-/// strangers.
+/// OoD rows.
 const ODDS: [f64; 4] = [1.5, 3.0, 8.0, 32.0];
 
 /// Slopes of the bets on a move up or down: the small ones find moves of a quarter of a standard
@@ -30,7 +30,7 @@ const SPREADS: [f64; 3] = [-0.4, 0.4, 0.8];
 ///
 /// The neutral bet neither wins nor loses, and keeps at least ∏ (1 − 1/(t + 1000)) =
 /// 1000/(1000 + rows) of its stake, so that no quiet stretch can ruin the wealth. In simulations,
-/// 20 % strangers were found in 66 rows after 1000 quiet ones, and in 104 after 200,000 (medians). A
+/// 20 % OoD rows were found in 66 rows after 1000 quiet ones, and in 104 after 200,000 (medians). A
 /// constant part of 0.001 loses e^(−rows/1000) in quiet rows and took 61 and 894.
 fn part_spread_anew(row: usize) -> f64 {
     1.0 / (row as f64 + 1.0 + HALVING_ROWS)

@@ -5,7 +5,7 @@
 //! particular, independent rows from one distribution) these p-values are exactly independent and
 //! uniform, whatever the distribution of the scores. Two martingales bet against that:
 //!
-//! - `share`: more rows than before are among the lowest scores, so strangers came in;
+//! - `share`: more rows than before are among the lowest scores, so OoD rows came in;
 //! - `distribution`: the scores moved, up or down, or changed their spread.
 //!
 //! Each raises an alarm when its wealth reaches 2 / `false_alarm`. Without a change, the chance that
@@ -37,7 +37,8 @@ use self::ranks::Ranks;
 pub use self::report::{Alarm, AlarmKind, BatchReport, Evidence, Lowest};
 pub use self::state::MonitorState;
 use self::uniform::uniform;
-use crate::{Calibration, Error, Result, infinite_as_text};
+use crate::numeric::infinite_as_text;
+use crate::{Calibration, Error, Result};
 
 /// Fewer scores than this are no reference.
 const FEWEST_ROWS: usize = 20;

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::martingale::Wealth;
-use crate::infinite_as_text;
+use crate::numeric::infinite_as_text;
 
 /// What an alarm is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlarmKind {
-    /// More rows than before are among the lowest scores: strangers came into the stream.
+    /// More rows than before are among the lowest scores: OoD rows came into the stream.
     Share,
     /// The scores moved, up or down, or changed their spread.
     Distribution,
@@ -75,7 +75,7 @@ pub struct BatchReport {
     pub share_flagged: f64,
     /// The lowest score of the batch; none in an empty one.
     pub lowest: Option<Lowest>,
-    /// Evidence that strangers came into the stream.
+    /// Evidence that OoD rows came into the stream.
     pub share: Evidence,
     /// Evidence that the scores moved or changed their spread.
     pub distribution: Evidence,

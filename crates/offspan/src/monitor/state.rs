@@ -93,8 +93,8 @@ mod tests {
     fn monitor() -> Monitor {
         let reference: Vec<f64> = (0..100).map(f64::from).collect();
         let mut monitor = Monitor::new(&reference, MonitorOptions::new(0.95, 5.0)).unwrap();
-        let strangers = [f64::NEG_INFINITY, -1.0, 3.0].repeat(10);
-        assert!(monitor.update(&strangers).unwrap().alarmed());
+        let ood_rows = [f64::NEG_INFINITY, -1.0, 3.0].repeat(10);
+        assert!(monitor.update(&ood_rows).unwrap().alarmed());
         monitor
     }
 

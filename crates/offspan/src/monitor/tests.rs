@@ -90,20 +90,20 @@ fn unchanged_streams_raise_alarms_as_seldom_as_promised() {
 }
 
 #[test]
-fn strangers_are_found_by_their_share() {
-    let strangers: Change =
+fn ood_rows_are_found_by_their_share() {
+    let ood_rows: Change =
         |normals| if normals.uniform() < 0.2 { normals.next() - 4.0 } else { normals.next() };
-    assert!(median_delay(AlarmKind::Share, 0, 21, strangers) < 60);
-    assert!(median_delay(AlarmKind::Share, 1000, 21, strangers) < 120);
+    assert!(median_delay(AlarmKind::Share, 0, 21, ood_rows) < 60);
+    assert!(median_delay(AlarmKind::Share, 1000, 21, ood_rows) < 120);
     let all: Change = |normals| normals.next() - 4.0;
     assert!(median_delay(AlarmKind::Share, 1000, 21, all) < 15);
 }
 
 #[test]
 fn a_change_after_20_000_quiet_rows_is_found_within_a_few_hundred() {
-    let strangers: Change =
+    let ood_rows: Change =
         |normals| if normals.uniform() < 0.2 { normals.next() - 4.0 } else { normals.next() };
-    assert!(median_delay(AlarmKind::Share, 20_000, 7, strangers) < 200);
+    assert!(median_delay(AlarmKind::Share, 20_000, 7, ood_rows) < 200);
     assert!(median_delay(AlarmKind::Distribution, 20_000, 7, |normals| normals.next() + 0.5) < 300);
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers by row number, so that a stream gives the same ones in whatever batches it comes.
 
-use crate::random::mix;
+use crate::numeric::random::mix;
 
 /// A number between 0 and 1, neither included, for this row.
 pub(super) fn uniform(seed: u64, row: u64) -> f64 {

@@ -3,6 +3,10 @@
 // Each test file compiles its own copy and uses a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+mod noise;
+
+pub(crate) use noise::Noise;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -20,18 +24,6 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Numbers in [0, 1) that look random and are the same everywhere (SplitMix64).
-pub(crate) struct Noise(pub(crate) u64);
-
-impl Noise {
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 /// Rows around a few centres, all entries positive: like the features of a network.
 pub(crate) fn features(rows: usize, width: usize, seed: u64) -> Array2<f32> {
     let mut noise = Noise(seed);
@@ -45,19 +37,19 @@ pub(crate) fn features(rows: usize, width: usize, seed: u64) -> Array2<f32> {
 pub(crate) fn head(width: usize) -> Head {
     let mut noise = Noise(77);
     let weight = Array2::from_shape_simple_fn((4, width), || 2.0 * noise.next() - 1.0);
-    let mut head = Head::new(weight, Array1::from(vec![0.1, -0.2, 0.3, 0.0])).unwrap();
-    head.block = Some(Box::new(LastBlock {
+    let head = Head::new(weight, Array1::from(vec![0.1, -0.2, 0.3, 0.0])).unwrap();
+    let block = LastBlock {
         weight: Array2::from_shape_simple_fn((width, 5), || 2.0 * noise.next() - 1.0),
         scale: Array1::from_elem(width, 0.9),
         shift: Array1::from_elem(width, 0.1),
-    }));
-    head
+    };
+    head.with_block(block).unwrap()
 }
 
 /// The logits that [`head`] gives.
 pub(crate) fn logits(features: ArrayView2<'_, f32>) -> Array2<f32> {
     let head = head(features.ncols());
-    (features.mapv(f64::from).dot(&head.weight.t()) + &head.bias).mapv(|x| x as f32)
+    (features.mapv(f64::from).dot(&head.weight().t()) + head.bias()).mapv(|x| x as f32)
 }
 
 /// Frequencies and phases to give to a Fourier map.

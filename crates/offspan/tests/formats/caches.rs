@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ndarray::Array2;
-use offspan::io::{Dataset, ElementType, Head, Pack, RawLayout};
+use offspan::io::{Dataset, ElementType, Pack, RawLayout};
 use offspan::{Detector, Fusion, Kernel, KpcaParams, MapParams, MethodSpec, Residual, Sampling};
 use safetensors::Dtype;
 
@@ -55,10 +55,11 @@ fn ordinary(folder: &Path) {
 }
 
 fn put_head(folder: &Path) {
-    let Head { weight, bias, .. } = head(WIDTH);
+    let head = head(WIDTH);
+    let (weight, bias) = (head.weight(), head.bias());
     let parts = Tensors::from([
-        ("weight".to_owned(), (Dtype::F64, weight.shape().to_vec(), le_f64(&weight))),
-        ("bias".to_owned(), (Dtype::F64, vec![bias.len()], le_f64(&bias))),
+        ("weight".to_owned(), (Dtype::F64, weight.shape().to_vec(), le_f64(weight))),
+        ("bias".to_owned(), (Dtype::F64, vec![bias.len()], le_f64(bias))),
     ]);
     put(folder, "head.safetensors", tensors(&parts, None));
 }
@@ -124,7 +125,7 @@ fn a_cache_gives_its_splits_by_their_names_in_order() {
         for (split, (stem, rows, seed)) in splits(&pack).zip(ROWS) {
             let mut read = Array2::zeros((rows, WIDTH));
             assert_eq!((split.rows(), split.width()), read.dim(), "{stem}");
-            split.features.read_f64(0, read.view_mut());
+            split.features.read_f64(0, read.view_mut()).unwrap();
             assert_eq!(read, rows_of(rows, seed), "{stem}");
         }
         std::fs::remove_dir_all(&folder).unwrap();

@@ -2,13 +2,15 @@
 
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Mutex;
 
 use crate::common::*;
 use crate::{TYPES, assert_reads, encode, exact_rows};
 use offspan::io::{
-    ElementType, NpyWriter, Pack, RawLayout, open_dataset, open_head, open_matrix, read_index_list,
-    write_npy_f64,
+    Dataset, ElementType, Head, NpyWriter, Pack, RawLayout, open_dataset, open_head, open_matrix,
+    read_index_list, read_rows, write_npy_f64,
 };
+use offspan::{Detector, FitOptions, MethodOptions, MethodSpec, Observer};
 use safetensors::Dtype;
 
 #[test]
@@ -31,6 +33,72 @@ fn rows_written_as_npy_are_read_back() {
         assert_reads(&matrix, &rows, &element.to_string());
     }
     assert!(NpyWriter::new(Cursor::new(Vec::new()), ElementType::Bf16, 5).is_err());
+}
+
+#[test]
+fn rows_of_a_file_that_is_cut_off_meanwhile_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = exact_rows(5000, 4);
+    let path = put(folder.path(), "x.npy", npy(1, "<f8", false, "(5000, 4)", &le_f64(&rows)));
+    let matrix = open_matrix(&path, "features", None).unwrap();
+    let size = std::fs::metadata(&path).unwrap().len();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(size / 2).unwrap();
+    assert!(read_rows::<f64>(&matrix, 0..100).is_ok());
+    let message = read_rows::<f64>(&matrix, 4900..5000).unwrap_err().to_string();
+    assert!(message.contains("cannot read") && message.contains("x.npy"), "{message}");
+    let data = Dataset::new("x", matrix);
+    let options = FitOptions::default();
+    assert!(Detector::fit(&MethodSpec::Kpca(pca()), &data, None, &options).is_err());
+}
+
+#[test]
+fn a_last_layer_may_have_its_columns_together() {
+    let rows = features(60, WIDTH, 1);
+    let by_rows = head(WIDTH);
+    let weight = by_rows.weight().t().as_standard_layout().into_owned().reversed_axes();
+    assert!(!weight.is_standard_layout());
+    let by_columns = Head::new(weight, by_rows.bias().clone()).unwrap();
+    for spec in ["dml", "vim", "energy", "react", "auto"] {
+        let spec = MethodOptions::default().method(spec).unwrap();
+        let scores = [&by_rows, &by_columns].map(|head| {
+            let data = Dataset::new("train", rows.view());
+            let options = FitOptions { hold_out: Some(0.0), ..FitOptions::default() };
+            let detector = Detector::fit(&spec, &data, Some(head), &options).unwrap();
+            detector.score(rows.view(), None).unwrap()
+        });
+        assert_eq!(scores[0], scores[1], "{}", spec.method());
+    }
+}
+
+#[test]
+fn auto_after_a_step_uses_the_last_layer_and_tells_where_it_cannot() {
+    let rows = features(200, WIDTH, 1);
+    let (logits, head) = (logits(rows.view()), head(WIDTH));
+    let spec = MethodOptions::default().method("auto+react").unwrap();
+    let fit = |with_head: bool| {
+        let notes = Notes::default();
+        let data = Dataset::new("train", rows.view()).with_logits(logits.view()).unwrap();
+        let options = FitOptions { observer: &notes, ..FitOptions::default() };
+        let detector = Detector::fit(&spec, &data, with_head.then_some(&head), &options).unwrap();
+        (detector.found().contains_key("clip reach"), notes.0.into_inner().unwrap().join("\n"))
+    };
+    let (cuts, notes) = fit(true);
+    assert!(cuts && !notes.contains("not used"), "{notes}");
+    let (cuts, notes) = fit(false);
+    assert!(
+        !cuts && notes.contains("the given logits belong to activations as they were"),
+        "{notes}"
+    );
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Observer for Notes {
+    fn note(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
 }
 
 #[test]
@@ -196,10 +264,10 @@ fn write_pack(folder: &Path) {
     put(folder, "ood/far.safetensors", tensors(&far, None));
     put(folder, "ood/README.md", "not a set");
     let head = head(3);
-    let block = head.block.as_ref().unwrap();
+    let block = head.block().unwrap();
     let parts = Tensors::from([
-        ("weight".to_owned(), (Dtype::F64, vec![4, 3], le_f64(&head.weight))),
-        ("bias".to_owned(), (Dtype::F64, vec![4], le_f64(&head.bias))),
+        ("weight".to_owned(), (Dtype::F64, vec![4, 3], le_f64(head.weight()))),
+        ("bias".to_owned(), (Dtype::F64, vec![4], le_f64(head.bias()))),
         ("block.weight".to_owned(), (Dtype::F64, vec![3, 5], le_f64(&block.weight))),
         ("block.scale".to_owned(), (Dtype::F64, vec![3], le_f64(&block.scale))),
         ("block.shift".to_owned(), (Dtype::F64, vec![3], le_f64(&block.shift))),
@@ -238,11 +306,12 @@ fn a_head_as_two_npy_files_equals_the_safetensors_one() {
     let folder = tempfile::tempdir().unwrap();
     write_pack(folder.path());
     let head = head(3);
-    let weight = put(folder.path(), "w.npy", npy(1, "<f8", false, "(4, 3)", &le_f64(&head.weight)));
-    let bias = put(folder.path(), "b.npy", npy(1, "<f8", false, "(4,)", &le_f64(&head.bias)));
+    let weight =
+        put(folder.path(), "w.npy", npy(1, "<f8", false, "(4, 3)", &le_f64(head.weight())));
+    let bias = put(folder.path(), "b.npy", npy(1, "<f8", false, "(4,)", &le_f64(head.bias())));
     let both = format!("{},{}", weight.display(), bias.display());
     let from_npy = open_head(Path::new(&both)).unwrap();
-    assert_eq!((&from_npy.weight, &from_npy.bias), (&head.weight, &head.bias));
+    assert_eq!((from_npy.weight(), from_npy.bias()), (head.weight(), head.bias()));
     assert_eq!(open_head(&folder.path().join("head.safetensors")).unwrap(), head);
 }
 

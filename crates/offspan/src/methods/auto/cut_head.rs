@@ -7,9 +7,9 @@ use ndarray::{Array1, ArrayView2, ArrayViewMut2};
 use super::clip::CentredClip;
 use crate::Real;
 use crate::io::Head;
-use crate::kernel::{contiguous_row, contiguous_row_mut};
-use crate::vector::dispatch;
-use crate::weights::Weights;
+use crate::numeric::product::weights::Weights;
+use crate::numeric::vector::dispatch;
+use crate::numeric::vector::{contiguous, contiguous_mut};
 
 /// Classes whose logits are corrected together: few enough that their weights for all channels of a wide
 /// network stay in the second cache.
@@ -83,7 +83,7 @@ impl<T: Real> CutHead<T> {
     /// Logits of the rows after the cut, from themselves; the rows are cut in place.
     pub(super) fn logits(&self, mut rows: ArrayViewMut2<'_, T>, mut out: ArrayViewMut2<'_, T>) {
         for mut row in rows.rows_mut() {
-            for (value, &centre) in contiguous_row_mut(&mut row).iter_mut().zip(&self.centre) {
+            for (value, &centre) in contiguous_mut(&mut row).iter_mut().zip(&self.centre) {
                 *value -= excess(*value - centre, self.reach);
             }
         }
@@ -96,7 +96,7 @@ impl<T: Real> CutHead<T> {
         let (centres, last_centres) = self.centre_in_glances();
         let reach = self.reach;
         for row in rows.rows() {
-            let (glances, last) = contiguous_row(&row).as_chunks::<GLANCE>();
+            let (glances, last) = contiguous(&row).as_chunks::<GLANCE>();
             dispatch(
                 #[inline(always)]
                 || {
@@ -115,7 +115,7 @@ impl<T: Real> CutHead<T> {
     }
 
     fn centre_in_glances(&self) -> (&[[T; GLANCE]], &[T]) {
-        self.centre.as_slice().unwrap_or_default().as_chunks()
+        contiguous(&self.centre).as_chunks()
     }
 
     /// Logits of rows after the cuts, from those before. Most activations are within reach, so this is

@@ -6,12 +6,11 @@ use super::clip::CentredClip;
 use super::cut_head::{CutHead, Cuts};
 use super::scale::median;
 use super::{in_blocks, recover, sample};
-use crate::io::{Dataset, Head, TensorWriter, read_finite};
-use crate::kernel::contiguous_row;
-use crate::landmarks;
-use crate::logits::{LogitSource, Need, energy};
+use crate::io::{Dataset, Head, TensorWriter, gather, read_finite};
 use crate::methods::model::{Found, Stored};
+use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::training::Training;
+use crate::training::logits::{LogitSource, Need, energy};
 use crate::{Error, Precision, Real, Result};
 
 /// Rows from which the cut is learnt.
@@ -88,7 +87,7 @@ impl EnergyPart {
         let cut = head
             .map(|head| {
                 let rows = sample(kept, ROWS_FOR_CLIP, seed)?;
-                let rows = landmarks::gather(&*training.data.features, &rows)?;
+                let rows = gather(&*training.data.features, &rows)?;
                 Ok::<_, Error>(Cut::new(head, CentredClip::of(&rows), precision))
             })
             .transpose()?;
@@ -110,7 +109,7 @@ impl EnergyPart {
             }
             Ok(())
         })?;
-        let reach = median(reaches.as_slice_mut().unwrap_or_default());
+        let reach = median(contiguous_mut(&mut reaches));
         Ok((reach / (REACH * (classes as f64).ln())).clamp(1e-6, 1.0))
     }
 
@@ -173,7 +172,7 @@ impl EnergyPart {
             cut.correct(&cuts, logits.view_mut());
         }
         for (out, row) in out.iter_mut().zip(logits.rows()) {
-            *out = energy(contiguous_row(&row), self.temperature);
+            *out = energy(contiguous(&row), self.temperature);
         }
         Ok(())
     }

@@ -7,9 +7,8 @@ use super::joint::Joint;
 use super::products::Products;
 use super::scale::median;
 use super::{Auto, AutoParams, in_blocks, residuals, sample, size};
-use crate::io::{Dataset, Gathered};
-use crate::kpca::{self, KpcaModel};
-use crate::landmarks;
+use crate::io::{Dataset, Gathered, gather};
+use crate::methods::kpca::{self, KpcaModel};
 use crate::training::{Fitted, Training};
 use crate::{Error, Preprocess, Result};
 
@@ -127,7 +126,7 @@ fn holding_out<'a>(training: &Training<'a>, count: usize, seed: u64) -> Training
 /// The median squared distance between unit vectors of training rows.
 fn typical_distance(training: &Training<'_>, kept: &[usize], seed: u64) -> Result<f64> {
     let rows = sample(kept, ROWS_FOR_WIDTH, seed)?;
-    let mut unit: Array2<f64> = landmarks::gather(&*training.data.features, &rows)?;
+    let mut unit: Array2<f64> = gather(&*training.data.features, &rows)?;
     let preprocess = Preprocess { clip: None, cosine: true };
     if let Some(&zero) = preprocess.apply(unit.view_mut()).first() {
         return Err(training.data.zero_row(rows[zero]));

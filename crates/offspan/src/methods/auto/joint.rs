@@ -2,9 +2,10 @@
 
 use ndarray::ArrayView1;
 
-use super::scale::{Scale, Side, log_normal_cdf};
+use super::scale::{Scale, Side};
 use crate::Result;
 use crate::methods::model::{Found, Stored};
+use crate::numeric::normal::log_cdf;
 
 /// Where most rows lie on the span itself, as repeated rows do, no weight would be large enough.
 const LARGEST_WEIGHT: f64 = 10.0;
@@ -39,8 +40,8 @@ impl Joint {
     pub(super) fn score(&self, residual: f64, energy: Option<f64>) -> f64 {
         match (self.energy, energy) {
             (Some(scale), Some(energy)) if residual.is_finite() => {
-                log_normal_cdf(scale.standard(energy))
-                    + self.weight() * log_normal_cdf(-self.residual.standard(residual))
+                log_cdf(scale.standard(energy))
+                    + self.weight() * log_cdf(-self.residual.standard(residual))
             }
             _ => -residual,
         }

@@ -29,11 +29,11 @@ use self::joint::Joint;
 use self::products::Products;
 use super::model::{Found, ModelSummary, Scorer, Stored};
 use crate::error::in_order;
+use crate::io::observer::Silent;
 use crate::io::{Dataset, TensorWriter};
-use crate::kpca::{KpcaModel, KpcaParams, MapParams, Residual};
-use crate::landmarks::{self, Sampling};
-use crate::observer::Silent;
-use crate::subspace::Components;
+use crate::methods::kpca::{KpcaModel, KpcaParams, MapParams, Residual};
+use crate::span::subspace::Components;
+use crate::training::landmarks::{self, Sampling};
 use crate::{Kernel, KpcaSummary, Precision, Result, WeightType};
 
 /// The parameters of `auto`: what it would otherwise decide itself, and a seed.

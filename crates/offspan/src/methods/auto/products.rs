@@ -2,7 +2,7 @@
 
 use ndarray::Array1;
 
-use crate::kpca::{KpcaModel, largest_change};
+use crate::methods::kpca::{KpcaModel, largest_change};
 use crate::methods::model::{Found, Stored};
 use crate::{Error, Result};
 

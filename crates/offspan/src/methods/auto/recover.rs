@@ -3,11 +3,11 @@
 use ndarray::{Array1, Array2, Axis};
 
 use super::sample;
-use crate::io::Head;
-use crate::landmarks;
-use crate::logits::LogitSource;
+use crate::Result;
+use crate::io::{Head, gather};
+use crate::numeric::linalg;
 use crate::training::Training;
-use crate::{Result, linalg};
+use crate::training::logits::LogitSource;
 
 /// Rows to learn from: this many for each channel, within bounds.
 const ROWS_PER_CHANNEL: usize = 3;
@@ -40,7 +40,7 @@ pub(super) fn head(
         rows.into_iter().enumerate().partition(|(rank, _)| rank % step == 0);
     let read = |rows: Vec<(usize, usize)>| -> Result<(Array2<f64>, Array2<f64>)> {
         let rows: Vec<usize> = rows.into_iter().map(|(_, row)| row).collect();
-        Ok((landmarks::gather(&*training.data.features, &rows)?, logits.gather(&rows)?))
+        Ok((gather(&*training.data.features, &rows)?, logits.gather(&rows)?))
     };
     let (mut z, mut l) = read(learn)?;
     let (z_mean, l_mean) = (mean(&z), mean(&l));
@@ -59,7 +59,7 @@ pub(super) fn head(
     let bias = &l_mean - &weight.dot(&z_mean);
     let head = Head::new(weight.as_standard_layout().into_owned(), bias)?;
     let (z, l) = read(test)?;
-    let error = crate::logits::head_logits(&head, z.view()) - &l;
+    let error = crate::training::logits::head_logits(&head, z.view()) - &l;
     let spread = &l - &mean(&l);
     let squares = |x: &Array2<f64>| x.iter().map(|x| x * x).sum::<f64>();
     Ok((squares(&error) <= UNEXPLAINED * squares(&spread)).then_some(head))

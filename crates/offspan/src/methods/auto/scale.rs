@@ -1,11 +1,10 @@
 //! How a number spreads on in-distribution rows, and how rare a value is.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
-
 use ndarray::ArrayView1;
 
 use super::super::model::{Found, Stored};
 use crate::Result;
+use crate::numeric::percentile::quantile_of_sorted;
 
 /// The normal distribution's 95th percentile.
 const NORMAL_95: f64 = 1.644_853_626_951_472_2;
@@ -33,7 +32,7 @@ impl Scale {
         let mut values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite()).collect();
         let centre = median(&mut values);
-        let tail = percentile(&values, if side == Side::Low { 5.0 } else { 95.0 });
+        let tail = quantile(&values, if side == Side::Low { 0.05 } else { 0.95 });
         Scale { centre, spread: ((tail - centre).abs() / NORMAL_95).max(SMALLEST) }
     }
 
@@ -58,52 +57,18 @@ impl Scale {
 /// The median, by sorting.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    percentile(values, 50.0)
+    quantile(values, 0.5)
 }
 
-/// A percentile of sorted values, by linear interpolation; 0 of none.
-fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let position = percent / 100.0 * last as f64;
-    let (under, share) = (position as usize, position.fract());
-    sorted[under] + share * (sorted[(under + 1).min(last)] - sorted[under])
-}
-
-/// ln Φ(x), to full precision at both ends.
-pub(super) fn log_normal_cdf(x: f64) -> f64 {
-    if x > 0.0 {
-        libm::log1p(-0.5 * libm::erfc(x * FRAC_1_SQRT_2))
-    } else if x > -20.0 {
-        libm::log(0.5 * libm::erfc(-x * FRAC_1_SQRT_2))
-    } else {
-        // Φ(x) = φ(x)/|x| · (1 − 1/x² + 3/x⁴ − 15/x⁶ + …), below 1e-13 of itself after five terms.
-        let y = 1.0 / (x * x);
-        let series = -y * (1.0 - 3.0 * y * (1.0 - 5.0 * y * (1.0 - 7.0 * y)));
-        -0.5 * x * x - libm::log(-x) - 0.5 * libm::log(2.0 * PI) + libm::log1p(series)
-    }
+/// A quantile of sorted values; 0 of none.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    if sorted.is_empty() { 0.0 } else { quantile_of_sorted(sorted, q) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ndarray::Array1;
-
-    #[test]
-    fn the_log_of_the_normal_distribution_is_exact_at_both_ends() {
-        // scipy.special.log_ndtr
-        for (x, expected) in [
-            (-100.0, -5_005.524_208_694_205),
-            (-20.000_001, -203.917_175_420_850_87),
-            (-19.999_999, -203.917_135_321_344_7),
-            (-5.0, -15.064_998_393_988_726),
-            (0.0, -std::f64::consts::LN_2),
-            (5.0, -2.866_516_129_637_636e-7),
-            (10.0, -7.619_853_024_160_527e-24),
-        ] {
-            let got = log_normal_cdf(x);
-            assert!((got / expected - 1.0).abs() < 1e-10, "{x}: {got} {expected}");
-        }
-    }
 
     #[test]
     fn a_scale_looks_at_the_suspicious_side_only() {

@@ -1,0 +1,575 @@
+//! A fitted detector: scores rows, decides, saves and loads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ndarray::{Array1, Array2, ArrayView2};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate::{Calibration, CalibrationSource, Promise, Threshold};
+use crate::error::in_order;
+use crate::error::wording::{Data, Named};
+use crate::io::observer::{Observer, Silent, check_interrupt};
+use crate::io::{
+    Bytes, Content, Dataset, Format, Gathered, Head, TensorFile, TensorWriter, remove_if_exists,
+    write_bytes,
+};
+use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
+use crate::methods::{Found, MethodSpec, Model, ModelSummary};
+use crate::training::statistics::{Needs, Statistics};
+use crate::training::{Checkpointing, Fitted, Training};
+use crate::{Error, HoldOut, Result};
+
+/// 1 had thresholds without calibration scores, 2 had no checksum.
+const FORMAT: Format =
+    Format { content: Content::Detector, version: 3, oldest: 2, if_older: "fit again" };
+
+/// Wider features than this in a file are taken for damage: random features allocate by the width.
+const WIDEST: usize = 1 << 24;
+
+/// Rows scored by one task, at most. A row's score does not depend on the rows beside it, so the
+/// tasks may be as many as the threads like.
+const BLOCK: usize = 512;
+/// Fewer rows than this are not worth a task of their own.
+const SMALLEST_BLOCK: usize = 6;
+const BLOCKS_PER_ROUND: usize = 16;
+
+/// Rows held out for the threshold, at most: p-values are then as fine as 1e-4, and the kept share is
+/// known to half a percent.
+const MOST_HELD_OUT: f64 = 10_000.0;
+/// Share of the rows that is held out where nothing else is said. Of few rows it is more: so many
+/// times what the promise needs, but at most that share.
+const HELD_OUT: f64 = 0.05;
+const TIMES_NEEDED: usize = 4;
+const MOST_OF_FEW: f64 = 0.2;
+
+/// The tensor of calibration scores in a detector file.
+const CALIBRATION_SCORES: &str = "calibration.scores";
+
+/// How a fit sets its threshold, saves its progress and tells of it.
+pub struct FitOptions<'a> {
+    /// Share of the training rows to hold out for the threshold, 0 for none; if it is not given, 5 %,
+    /// or more of few rows.
+    pub hold_out: Option<f64>,
+    /// Rows to set the threshold with instead; then nothing is held out.
+    pub calibrate: Option<&'a Dataset<'a>>,
+    /// What the threshold promises.
+    pub promise: Promise,
+    /// Seed of the choice of held-out rows.
+    pub seed: u64,
+    /// Where to save progress.
+    pub checkpoint: Option<&'a Checkpointing>,
+    /// Who watches.
+    pub observer: &'a dyn Observer,
+}
+
+impl Default for FitOptions<'_> {
+    /// Some rows held out, a threshold that keeps 95 % with a confidence of 95 %, no checkpoint, nobody
+    /// watching.
+    fn default() -> Self {
+        FitOptions {
+            hold_out: None,
+            calibrate: None,
+            promise: Promise::default(),
+            seed: 0,
+            checkpoint: None,
+            observer: &Silent,
+        }
+    }
+}
+
+/// What a detector file says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DetectorInfo {
+    version: u32,
+    /// The method's name.
+    pub method: String,
+    /// The method with its parameters.
+    pub spec: MethodSpec,
+    /// Always `higher is more in-distribution`.
+    pub direction: String,
+    /// The training rows.
+    pub training: TrainingInfo,
+    results: ModelSummary,
+    /// The stored threshold.
+    pub threshold: Option<Threshold>,
+}
+
+/// What identifies the rows that a detector was fitted on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingInfo {
+    /// Rows used in the fit.
+    pub rows: u64,
+    /// Width of the features.
+    pub width: usize,
+    /// Hash of those rows in their order.
+    pub fingerprint: String,
+}
+
+/// A fitted detector. Higher scores are more in-distribution.
+#[derive(Debug, Clone)]
+pub struct Detector {
+    info: DetectorInfo,
+    model: Model,
+    calibration: Option<Arc<Calibration>>,
+}
+
+impl Detector {
+    /// Fits a method to training rows. The result depends on data, parameters and seeds only, not
+    /// on the number of threads.
+    ///
+    /// # Errors
+    /// If an input is missing or bad, or the observer asks to stop.
+    pub fn fit(
+        spec: &MethodSpec,
+        data: &Dataset<'_>,
+        head: Option<&Head>,
+        options: &FitOptions<'_>,
+    ) -> Result<Self> {
+        let mut detector = None;
+        Self::fit_each(std::slice::from_ref(spec), data, head, options, |_, fitted| {
+            detector = Some(fitted);
+            Ok(())
+        })?;
+        detector.unwrap_or_else(|| unreachable!("one method, one result"))
+    }
+
+    /// Fits several methods to the same rows. What they need to know of the rows is gathered in one
+    /// walk for all. `visit` gets each method's number and result in the order of `specs`; one that
+    /// fails does not stop the others.
+    ///
+    /// # Errors
+    /// If the data are bad for every method, the observer asks to stop, or `visit` fails.
+    pub fn fit_each(
+        specs: &[MethodSpec],
+        data: &Dataset<'_>,
+        head: Option<&Head>,
+        options: &FitOptions<'_>,
+        mut visit: impl FnMut(usize, Result<Self>) -> Result<()>,
+    ) -> Result<()> {
+        check_options(data, head, options)?;
+        let hold_out = choose_hold_out(data, options)?;
+        let (checkpoint, observer) = (options.checkpoint, options.observer);
+        let training = Training { data, head, hold_out, checkpoint, observer };
+        let checked: Vec<Result<MethodSpec>> = specs
+            .iter()
+            .map(|spec| {
+                let spec = spec.check()?;
+                spec.check_inputs(&training)?;
+                Ok(spec)
+            })
+            .collect();
+        let union =
+            checked.iter().flatten().fold(Needs::default(), |all, spec| all.and(&spec.needs()));
+        let shared = match Statistics::gather(&training, &union) {
+            Ok(shared) => Some(shared),
+            // Of several methods each finds out on its own whether it is concerned.
+            Err(error) if specs.len() > 1 && !matches!(error, Error::Interrupted { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        for (index, spec) in checked.into_iter().enumerate() {
+            observer.method(&specs[index].method(), index + 1, specs.len());
+            let fitted = spec.and_then(|spec| match &shared {
+                Some(known) => Self::fit_known(&spec, &training, known, options),
+                None => {
+                    let known = Statistics::gather(&training, &spec.needs())?;
+                    Self::fit_known(&spec, &training, &known, options)
+                }
+            });
+            if let Err(error @ Error::Interrupted { .. }) = fitted {
+                return Err(error);
+            }
+            visit(index, fitted)?;
+        }
+        Ok(())
+    }
+
+    /// Fits a method that may share what it needs to know of the training rows with others.
+    fn fit_known(
+        spec: &MethodSpec,
+        training: &Training<'_>,
+        known: &Statistics,
+        options: &FitOptions<'_>,
+    ) -> Result<Self> {
+        let fitted = spec.fit(training, known)?;
+        let mut detector = Self::without_threshold(spec.clone(), training.data.width(), fitted);
+        if let Some(calibration) = detector.calibration_of(training, options)? {
+            detector.set_calibration(calibration);
+        }
+        Ok(detector)
+    }
+
+    fn without_threshold(spec: MethodSpec, width: usize, fitted: Fitted<Model>) -> Self {
+        let info = DetectorInfo {
+            version: FORMAT.version,
+            method: spec.method().into_owned(),
+            spec,
+            direction: "higher is more in-distribution".to_owned(),
+            training: TrainingInfo {
+                rows: fitted.rows,
+                width,
+                fingerprint: format!("xxh3:{:016x}", fitted.fingerprint),
+            },
+            results: fitted.model.summary(),
+            threshold: None,
+        };
+        Detector { info, model: fitted.model, calibration: None }
+    }
+
+    /// The detector of all rows that a partial fit has seen. It has no threshold yet:
+    /// [`Detector::calibrate`] sets one.
+    ///
+    /// # Errors
+    /// If the rows do not span anything, or fewer than two were seen.
+    pub fn from_partial(partial: &PartialFit, head: Option<&Head>) -> Result<Self> {
+        let spec = MethodSpec::Kpca(partial.params().clone());
+        let fitted = partial.finish(head)?.map(|model| Arc::new(model) as Model);
+        Ok(Self::without_threshold(spec, partial.width(), fitted))
+    }
+
+    /// Sets the threshold, and what p-values compare with, by in-distribution rows which the fit has not
+    /// seen.
+    ///
+    /// # Errors
+    /// If the rows are bad or too few.
+    pub fn calibrate(
+        &mut self,
+        rows: &Dataset<'_>,
+        promise: Promise,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        check_calibration(rows, self.info.training.width, promise)?;
+        let scores = self.score_dataset(rows, observer)?;
+        self.set_calibration(calibration(scores, promise, CalibrationSource::Given, observer)?);
+        Ok(())
+    }
+
+    /// Sets another threshold by the calibration rows that the detector knows.
+    ///
+    /// # Errors
+    /// If it knows none, or too few for the promise.
+    pub fn set_promise(&mut self, promise: Promise) -> Result<()> {
+        promise.check()?;
+        let known = self.calibration.as_ref().ok_or_else(|| Error::MissingInput {
+            who: "another threshold".to_owned(),
+            what: "calibration scores",
+            hint: "the detector has none; give rows to calibrate with".to_owned(),
+        })?;
+        let calibration = known.with_promise(promise)?;
+        self.set_calibration(calibration);
+        Ok(())
+    }
+
+    fn set_calibration(&mut self, calibration: Calibration) {
+        self.info.threshold = Some(calibration.threshold().clone());
+        self.calibration = Some(Arc::new(calibration));
+    }
+
+    fn calibration_of(
+        &self,
+        training: &Training<'_>,
+        options: &FitOptions<'_>,
+    ) -> Result<Option<Calibration>> {
+        let (promise, observer) = (options.promise, options.observer);
+        if let Some(given) = options.calibrate {
+            let scores = self.score_dataset(given, observer)?;
+            return calibration(scores, promise, CalibrationSource::Given, observer).map(Some);
+        }
+        let data = training.data;
+        let rows: Vec<usize> = training.hold_out.held_out(data.rows()).collect();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        observer.begin("threshold from held-out rows", rows.len() as u64);
+        let mut scores = Vec::with_capacity(rows.len());
+        for round in rows.chunks(BLOCK * BLOCKS_PER_ROUND) {
+            check_interrupt(observer)?;
+            let blocks = round
+                .par_chunks(BLOCK)
+                .map(|rows| {
+                    let gathered = Gathered::new(data, rows, self.model.extras())?;
+                    let mut scores = vec![0.0; rows.len()];
+                    self.model.score(&gathered.dataset()?, 0, &mut scores)?;
+                    Ok(scores)
+                })
+                .collect();
+            scores.extend(in_order(blocks)?.into_iter().flatten());
+            observer.advance(round.len() as u64);
+        }
+        calibration(scores, promise, CalibrationSource::HeldOut, observer).map(Some)
+    }
+
+    /// Removes the checkpoints of a fit that is saved.
+    ///
+    /// # Errors
+    /// If one exists and cannot be removed.
+    pub fn remove_checkpoints(&self, checkpoint: &Checkpointing) -> Result<()> {
+        checkpoint.files(&self.info.spec).iter().try_for_each(|path| remove_if_exists(path))
+    }
+
+    /// One score per row of a dataset of any size.
+    ///
+    /// # Errors
+    /// If the width differs, a value is not finite, logits are needed and missing, or the observer
+    /// asks to stop.
+    pub fn score_dataset(&self, data: &Dataset<'_>, observer: &dyn Observer) -> Result<Vec<f64>> {
+        check_width(data, self.info.training.width)?;
+        self.model.check_inputs(data)?;
+        let mut scores = vec![0.0; data.rows()];
+        observer.begin(&format!("scores of {}", data.name), data.rows() as u64);
+        let round = BLOCK * BLOCKS_PER_ROUND;
+        for (index, part) in scores.chunks_mut(round).enumerate() {
+            check_interrupt(observer)?;
+            let start = index * round;
+            // As many blocks for each thread as for the others, and all of the same size.
+            let blocks = part.len().div_ceil(BLOCK).next_multiple_of(rayon::current_num_threads());
+            let rows = part.len().div_ceil(blocks).max(SMALLEST_BLOCK);
+            if part.len() <= rows {
+                // One task needs no other thread: waking one takes longer than a small score.
+                self.model.score(data, start, part)?;
+            } else {
+                let blocks = part
+                    .par_chunks_mut(rows)
+                    .enumerate()
+                    .map(|(block, out)| self.model.score(data, start + block * rows, out))
+                    .collect();
+                in_order(blocks)?;
+            }
+            observer.advance(part.len() as u64);
+        }
+        Ok(scores)
+    }
+
+    /// One score per row; `logits` are needed by methods that use them and do not keep the last
+    /// layer.
+    ///
+    /// # Errors
+    /// As [`Detector::score_dataset`].
+    pub fn score(
+        &self,
+        features: ArrayView2<'_, f32>,
+        logits: Option<ArrayView2<'_, f32>>,
+    ) -> Result<Array1<f64>> {
+        let mut data = Dataset::new("rows to score", features);
+        if let Some(logits) = logits {
+            data = data.with_logits(logits)?;
+        }
+        self.score_dataset(&data, &Silent).map(Array1::from)
+    }
+
+    /// What the detector is.
+    #[must_use]
+    pub fn info(&self) -> &DetectorInfo {
+        &self.info
+    }
+
+    /// The stored threshold.
+    #[must_use]
+    pub fn threshold(&self) -> Option<&Threshold> {
+        self.info.threshold.as_ref()
+    }
+
+    /// What threshold and p-values come from.
+    #[must_use]
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_deref()
+    }
+
+    /// What the fit found, one entry per kernel PCA member (none for other methods).
+    #[must_use]
+    pub fn kpca_summaries(&self) -> Vec<&KpcaSummary> {
+        self.model.kpca().into_iter().map(KpcaModel::summary).collect()
+    }
+
+    /// Eigenvalues of each kernel PCA member, largest first: all of them, or those of the kept
+    /// directions where a fit to many dimensions needed no more.
+    #[must_use]
+    pub fn eigenvalues(&self) -> Vec<&Array1<f64>> {
+        self.model.kpca().into_iter().map(KpcaModel::eigenvalues).collect()
+    }
+
+    /// Squared distances between rows in the feature space of the kernel; none for methods without
+    /// one, and of the first member for an ensemble.
+    #[must_use]
+    pub fn feature_space_distances(&self, rows: Array2<f64>) -> Option<Array2<f64>> {
+        self.model.kpca().first().map(|kpca| kpca.squared_distances(rows))
+    }
+
+    /// Numbers that the fit found, by name: a clipping value, a rank, the rows of a bank.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.model.found()
+    }
+
+    /// The detector file's bytes: safetensors with one JSON document. Equal detectors give equal
+    /// bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = TensorWriter::default();
+        self.model.write("", &mut writer);
+        let scores = self.calibration().map(|known| Array1::from(known.scores().to_vec()));
+        if let Some(scores) = &scores {
+            writer.array1(CALIBRATION_SCORES, scores);
+        }
+        // One that was loaded may be of an earlier version; what is written is of this one.
+        let info = DetectorInfo { version: FORMAT.version, ..self.info.clone() };
+        writer.to_bytes(&FORMAT, serde_json::json!(info))
+    }
+
+    /// Saves the detector; the file appears whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        write_bytes(path, &self.to_bytes())
+    }
+
+    /// Loads a detector.
+    ///
+    /// # Errors
+    /// If the file cannot be read or anything in it is wrong.
+    pub fn load(path: &Path) -> Result<Self> {
+        Self::read(path, &TensorFile::open(path)?)
+    }
+
+    /// The detector that [`Detector::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If anything in it is wrong.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let path = Path::new("detector");
+        Self::read(path, &TensorFile::from_bytes(path, Bytes::Memory(bytes.into()))?)
+    }
+
+    fn read(path: &Path, file: &TensorFile) -> Result<Self> {
+        let what = FORMAT.content.name();
+        let info: DetectorInfo = file.document(&FORMAT)?;
+        let inside = |error| Error::malformed(path, what, error);
+        if info.method != info.spec.method() {
+            let (name, spec) = (&info.method, info.spec.method());
+            return Err(Error::malformed(path, what, format!("it is called {name} and is {spec}")));
+        }
+        if !(1..=WIDEST).contains(&info.training.width) {
+            let width = info.training.width;
+            return Err(inside(Error::parameter("width", format!("1 to {WIDEST}"), width)));
+        }
+        let spec = info.spec.check().map_err(inside)?;
+        let model = spec.read(file, "", &info.results, info.training.width).map_err(inside)?;
+        let calibration = match &info.threshold {
+            Some(threshold) => {
+                let scores = file.scores(CALIBRATION_SCORES)?;
+                let known = Calibration::from_parts(threshold.clone(), scores).map_err(inside)?;
+                Some(Arc::new(known))
+            }
+            None => None,
+        };
+        Ok(Detector { info, model, calibration })
+    }
+
+    /// Whether a file says that it is a detector.
+    #[must_use]
+    pub fn is_detector(path: &Path) -> bool {
+        path.is_file() && Content::of(path).is_ok_and(|content| content == Content::Detector)
+    }
+}
+
+fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
+    if data.width() == expected {
+        return Ok(());
+    }
+    Err(Error::shape(
+        data.features.name(),
+        format!("{expected} columns, as in the detector's training rows"),
+        format!("{} columns", data.width()),
+    ))
+}
+
+fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'_>) -> Result<()> {
+    if let Some(share) = options.hold_out
+        && !(0.0..1.0).contains(&share)
+    {
+        return Err(Error::parameter("hold-out", "a share in [0, 1)", share));
+    }
+    options.promise.check()?;
+    if data.rows() == 0 {
+        return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
+    }
+    if data.width() == 0 {
+        return Err(Error::shape(&data.name, "at least one column", "0 columns"));
+    }
+    if let Some(head) = head {
+        head.check_width(data.width())?;
+    }
+    match options.calibrate {
+        Some(given) => check_calibration(given, data.width(), options.promise),
+        None => Ok(()),
+    }
+}
+
+/// A calibration from scores; says so where its threshold lets everything pass.
+fn calibration(
+    scores: Vec<f64>,
+    promise: Promise,
+    source: CalibrationSource,
+    observer: &dyn Observer,
+) -> Result<Calibration> {
+    let known = Calibration::new(scores, promise, source)?;
+    if known.threshold().value == f64::NEG_INFINITY {
+        let lowest = known.scores().iter().filter(|score| **score == f64::NEG_INFINITY).count();
+        observer.note(&format!(
+            "the threshold lets every row pass: {lowest} of the {} rows that it was set with have no \
+             direction (zeros), more than the share that it may refuse",
+            known.scores().len()
+        ));
+    }
+    Ok(known)
+}
+
+fn check_calibration(rows: &Dataset<'_>, width: usize, promise: Promise) -> Result<()> {
+    promise.check()?;
+    check_width(rows, width)?;
+    let needed = promise.rows_needed()?;
+    if rows.rows() < needed {
+        return Err(Error::TooFewRows {
+            what: format!(
+                "{}, for a threshold that keeps {} of the rows with a confidence of {}",
+                rows.name, promise.keep, promise.confidence
+            ),
+            expected: needed,
+            got: rows.rows(),
+        });
+    }
+    Ok(())
+}
+
+/// Which rows to hold out, if any; tells why not where the user might expect some.
+fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> Result<HoldOut> {
+    if options.calibrate.is_some() || options.hold_out == Some(0.0) {
+        return Ok(HoldOut::NONE);
+    }
+    let (rows, needed) = (data.rows() as f64, options.promise.rows_needed()?);
+    let share = options.hold_out.unwrap_or_else(|| {
+        let comfortable = TIMES_NEEDED.saturating_mul(needed) as f64 / rows;
+        HELD_OUT.max(comfortable.min(MOST_OF_FEW))
+    });
+    // What the promise needs, it gets, however many rows that are.
+    let most = MOST_HELD_OUT.max(2.0 * needed as f64);
+    let hold_out = HoldOut::new(share.min(most / rows), options.seed);
+    let held_out = hold_out.held_out(data.rows()).count();
+    if held_out >= needed {
+        return Ok(hold_out);
+    }
+    options.observer.note(&format!(
+        "no threshold: {held_out} of {rows} rows would be held out for it, and one that keeps {} of the \
+         rows with a confidence of {} takes {needed}; all rows are used for the fit (give {}, a larger {}, \
+         or a smaller {} or {})",
+        options.promise.keep,
+        options.promise.confidence,
+        Data("calibrate"),
+        Named("hold-out"),
+        Named("keep"),
+        Named("confidence"),
+    ));
+    Ok(HoldOut::NONE)
+}

@@ -1,0 +1,50 @@
+//! Kernel PCA models as methods.
+
+use super::super::model::{ModelSummary, Scorer};
+use crate::Result;
+use crate::io::{Dataset, TensorWriter};
+use crate::methods::kpca::{Ensemble, KpcaModel};
+
+impl Scorer for KpcaModel {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        KpcaModel::check_inputs(self, data)
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        KpcaModel::score(self, data, start, out)
+    }
+
+    fn summary(&self) -> ModelSummary {
+        ModelSummary::Kpca(KpcaModel::summary(self).clone())
+    }
+
+    fn kpca(&self) -> Vec<&KpcaModel> {
+        vec![self]
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        KpcaModel::write(self, prefix, writer);
+    }
+}
+
+impl Scorer for Ensemble {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        Ensemble::check_inputs(self, data)
+    }
+
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        Ensemble::score(self, data, start, out)
+    }
+
+    fn summary(&self) -> ModelSummary {
+        ModelSummary::KpcaEnsemble(Ensemble::summary(self))
+    }
+
+    fn kpca(&self) -> Vec<&KpcaModel> {
+        self.members().iter().collect()
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        Ensemble::write(self, prefix, writer);
+    }
+}

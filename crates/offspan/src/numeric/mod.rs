@@ -1,0 +1,19 @@
+//! Arithmetic: what knows numbers, and neither rows of a file nor methods.
+
+pub(crate) mod hadamard;
+pub(crate) mod infinite_as_text;
+#[cfg(feature = "internals")]
+pub mod internals;
+pub(crate) mod lanczos;
+pub(crate) mod math;
+pub(crate) mod normal;
+pub(crate) mod optimise;
+pub(crate) mod percentile;
+pub(crate) mod product;
+pub(crate) mod random;
+pub(crate) mod rank_update;
+pub(crate) mod real;
+pub(crate) mod vector;
+pub(crate) mod weight_type;
+
+pub(crate) use offspan_linalg as linalg;

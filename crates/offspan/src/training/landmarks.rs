@@ -1,0 +1,234 @@
+//! Which training rows serve as Nyström landmarks.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::error::in_order;
+use crate::error::wording::{Data, Setting};
+use crate::io::observer::{Observer, Silent, check_interrupt};
+use crate::numeric::random::{Random, Stream};
+use crate::training::logits::LogitSource;
+use crate::{Error, Result};
+
+/// How landmarks are chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sampling {
+    /// The rows with the smallest energy score: those the network is least sure of (the paper).
+    #[default]
+    LowEnergy,
+    /// The rows with the largest energy score.
+    HighEnergy,
+    /// A seeded uniform sample without replacement.
+    Uniform,
+    /// These rows.
+    Given(Vec<u64>),
+}
+
+impl Sampling {
+    /// Whether energies are needed.
+    #[must_use]
+    pub fn needs_energy(&self) -> bool {
+        matches!(self, Sampling::LowEnergy | Sampling::HighEnergy)
+    }
+
+    /// The name as users write it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Sampling::LowEnergy => "low-energy",
+            Sampling::HighEnergy => "high-energy",
+            Sampling::Uniform => "uniform",
+            Sampling::Given(_) => "given",
+        }
+    }
+}
+
+/// A seeded uniform choice of `count` among `rows` rows, as [`Sampling::Uniform`] makes it; ascending
+/// row numbers.
+///
+/// # Errors
+/// If there are not so many rows.
+pub fn uniform_rows(rows: usize, count: usize, seed: u64) -> Result<Vec<usize>> {
+    choose(&Sampling::Uniform, count, rows, &|_| true, None, seed, &Silent)
+}
+
+/// Rows per task when energies are computed.
+const BLOCK: usize = 256;
+const BLOCKS_PER_ROUND: usize = 32;
+
+/// Chooses `count` rows among those that `keep` accepts; ascending row numbers.
+///
+/// Equal energies are ordered by row number, so the choice does not depend on threads. Memory is
+/// for the chosen rows only, not for all.
+pub(crate) fn choose(
+    sampling: &Sampling,
+    count: usize,
+    rows: usize,
+    keep: &(dyn Fn(usize) -> bool + Sync),
+    energies: Option<&LogitSource<'_>>,
+    seed: u64,
+    observer: &dyn Observer,
+) -> Result<Vec<usize>> {
+    let available = (0..rows).filter(|&row| keep(row)).count();
+    if count == 0 || count > available {
+        return Err(Error::parameter(
+            "landmarks",
+            format!("from 1 to {available}, the training rows used for the fit"),
+            count,
+        ));
+    }
+    match (sampling, energies) {
+        (Sampling::Given(chosen), _) => given(chosen, rows, keep),
+        (Sampling::Uniform, _) => {
+            let ranks = Random::new(seed, Stream::Landmarks).sample(available as u64, count);
+            let mut ranks = ranks.into_iter().peekable();
+            // The k-th kept row for each sampled k, in one walk.
+            let chosen = (0..rows)
+                .filter(|&row| keep(row))
+                .enumerate()
+                .filter(|&(rank, _)| ranks.next_if_eq(&(rank as u64)).is_some())
+                .map(|(_, row)| row)
+                .collect();
+            Ok(chosen)
+        }
+        (Sampling::LowEnergy, Some(energies)) => {
+            smallest(energies, count, rows, keep, 1.0, observer)
+        }
+        (Sampling::HighEnergy, Some(energies)) => {
+            smallest(energies, count, rows, keep, -1.0, observer)
+        }
+        (Sampling::LowEnergy | Sampling::HighEnergy, None) => {
+            unreachable!("the fit asks for energies before it starts")
+        }
+    }
+}
+
+fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Vec<usize>> {
+    let mut out = Vec::with_capacity(chosen.len());
+    for &row in chosen {
+        match usize::try_from(row) {
+            Ok(row) if row < rows && keep(row) => out.push(row),
+            Ok(index) if index < rows => {
+                return Err(Error::parameter(
+                    "landmark-rows",
+                    format!(
+                        "rows that are not held out for the threshold (use {} or {})",
+                        Setting("hold-out", "0"),
+                        Data("calibrate")
+                    ),
+                    row,
+                ));
+            }
+            _ => {
+                return Err(Error::parameter(
+                    "landmark-rows",
+                    format!("row numbers from 0 to {}", rows - 1),
+                    row,
+                ));
+            }
+        }
+    }
+    out.sort_unstable();
+    out.dedup();
+    Ok(out)
+}
+
+/// The `count` rows with the smallest sign·energy.
+fn smallest(
+    energies: &LogitSource<'_>,
+    count: usize,
+    rows: usize,
+    keep: &(dyn Fn(usize) -> bool + Sync),
+    sign: f64,
+    observer: &dyn Observer,
+) -> Result<Vec<usize>> {
+    observer.begin("energies of the training rows", rows as u64);
+    let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    let mut best: Vec<(f64, usize)> = Vec::new();
+    let round = BLOCK * BLOCKS_PER_ROUND;
+    for start in (0..rows).step_by(round) {
+        check_interrupt(observer)?;
+        let end = (start + round).min(rows);
+        let blocks = (start..end)
+            .into_par_iter()
+            .step_by(BLOCK)
+            .map(|from| {
+                let mut block = vec![0.0; BLOCK.min(end - from)];
+                energies.read(from, &mut block)?;
+                let tagged = block.into_iter().enumerate();
+                Ok(tagged
+                    .map(|(i, energy)| (sign * energy, from + i))
+                    .filter(|&(_, row)| keep(row))
+                    .collect::<Vec<_>>())
+            })
+            .collect();
+        best.extend(in_order(blocks)?.into_iter().flatten());
+        if best.len() > count {
+            best.select_nth_unstable_by(count - 1, order);
+            best.truncate(count);
+        }
+        observer.advance((end - start) as u64);
+    }
+    let mut chosen: Vec<usize> = best.into_iter().map(|(_, row)| row).collect();
+    chosen.sort_unstable();
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Array2, array};
+
+    use super::*;
+    use crate::io::observer::Silent;
+
+    fn pick(sampling: Sampling, count: usize, logits: &Array2<f64>) -> Vec<usize> {
+        let view = logits.view();
+        let energies = LogitSource::Logits(&view);
+        choose(&sampling, count, logits.nrows(), &|_| true, Some(&energies), 3, &Silent).unwrap()
+    }
+
+    #[test]
+    fn ties_go_to_the_lower_row_number() {
+        let logits = array![[2.0], [1.0], [1.0], [5.0], [1.0]];
+        assert_eq!(pick(Sampling::LowEnergy, 2, &logits), [1, 2]);
+        assert_eq!(pick(Sampling::LowEnergy, 4, &logits), [0, 1, 2, 4]);
+        assert_eq!(pick(Sampling::HighEnergy, 2, &logits), [0, 3]);
+    }
+
+    #[test]
+    fn selection_over_many_rounds_equals_sorting_and_ignores_threads() {
+        let rows = BLOCK * BLOCKS_PER_ROUND * 2 + 77;
+        let logits = Array2::from_shape_fn((rows, 1), |(i, _)| ((i * 7919) % 1009) as f64);
+        let mut all: Vec<(f64, usize)> = logits.iter().copied().zip(0..).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut expected: Vec<usize> = all[..500].iter().map(|x| x.1).collect();
+        expected.sort_unstable();
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert_eq!(pool.install(|| pick(Sampling::LowEnergy, 500, &logits)), expected);
+        }
+    }
+
+    #[test]
+    fn uniform_takes_kept_rows_only_and_follows_the_seed() {
+        let chosen = |seed| {
+            choose(&Sampling::Uniform, 20, 100, &|row| row % 2 == 0, None, seed, &Silent).unwrap()
+        };
+        assert!(chosen(1).iter().all(|row| row % 2 == 0));
+        assert_eq!(chosen(1), chosen(1));
+        assert_ne!(chosen(1), chosen(2));
+        assert_eq!(chosen(1).len(), 20);
+    }
+
+    #[test]
+    fn more_landmarks_than_rows_is_an_error() {
+        let error = choose(&Sampling::Uniform, 11, 10, &|_| true, None, 0, &Silent)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "landmarks: expected from 1 to 10, the training rows used for the fit, got 11"
+        );
+    }
+}
