@@ -186,7 +186,15 @@ class Monitor:
 
 
 def _detector_of(given: Detector | Method) -> Detector:
-    return given.detector if isinstance(given, Method) else given
+    if isinstance(given, Detector):
+        return given
+    if isinstance(given, Method):
+        return given.detector
+    # An estimator of scikit-learn has one, too.
+    inside = getattr(given, "detector_", None)
+    if isinstance(inside, Detector):
+        return inside
+    raise InputError(f"detector: expected a Detector or a fitted method, got {type(given).__name__}")
 
 
 def _from_state(header: str, scores: npt.NDArray[np.float64], detector: Detector | None) -> Monitor:

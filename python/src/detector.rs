@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use offspan::io::{Content, check_replaces};
 use offspan::{Calibration, Promise, Silent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -56,12 +55,7 @@ impl Detector {
     /// another kind.
     #[pyo3(signature = (path, force=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
-        quick(py, || {
-            if !force {
-                check_replaces(&path, Content::Detector)?;
-            }
-            self.inner.save(&path)
-        })
+        quick(py, || if force { self.inner.save_over(&path) } else { self.inner.save(&path) })
     }
 
     /// The detector file's bytes.

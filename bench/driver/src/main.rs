@@ -124,7 +124,7 @@ impl State {
         if !self.rows.contains_key(rows) {
             let source = open_matrix(rows, "features", None)?;
             let mut array = Array2::zeros((source.rows(), source.width()));
-            source.read_f32(0, array.view_mut());
+            source.read_f32(0, array.view_mut())?;
             self.rows.insert(rows.to_owned(), array);
         }
         Ok(())

@@ -77,6 +77,19 @@ impl Guard {
         Ok(())
     }
 
+    /// As [`Guard::file`], for a file that replaces nothing: what was there may be somebody's data.
+    pub(crate) fn new_file(&self, path: &Path, written: Content) -> Result<(), Failure> {
+        self.file(path, written)?;
+        let is_empty = |path: &Path| path.metadata().is_ok_and(|about| about.len() == 0);
+        if self.force || !path.is_file() || is_empty(path) {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "{} is there already; choose another name (--force replaces it)",
+            path.display()
+        )))
+    }
+
     /// Says that a file with other bytes is where these would be written.
     pub(crate) fn same_bytes(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let is_other = || std::fs::read(path).map_or(true, |found| found != bytes);

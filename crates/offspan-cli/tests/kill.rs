@@ -30,7 +30,8 @@ const CHECKPOINTS: [&str; 3] = ["c", "c.rff", "c.nys"];
 
 fn write_rows(place: &Place, chunks: usize, seed: u64) {
     let rows = 2048 * chunks;
-    let line = format!("synth --rows {rows} --width 2048 --type f16 --seed {seed} -o rows.npy");
+    let line =
+        format!("synth --rows {rows} --width 2048 --type f16 --seed {seed} -o rows.npy --force");
     place.run(&line).fine();
 }
 

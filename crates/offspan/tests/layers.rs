@@ -1,6 +1,8 @@
 //! The library's modules lie in layers, and a module uses its own layer and those below it only. This
 //! reads every path in the source that begins with `crate::` or climbs by `super::`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

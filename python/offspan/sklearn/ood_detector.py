@@ -175,7 +175,8 @@ class OODDetector(OutlierMixin, BaseEstimator):
 
     def p_values(self, X: ArrayLike, logits: ArrayLike | None = None) -> NDArray[np.float64]:
         """How unusual each row is: an in-distribution row has one of at most u with a chance of at most u."""
-        return self.detector_.p_values_of(self.score_samples(X, logits))
+        scores = self.score_samples(X, logits)
+        return self.detector_.p_values_of(scores)
 
     def _with_something(self, rows: Floats, *belonging: Any) -> tuple[Any, ...]:
         """Rows that are not all zeros, with what belongs to them; without a copy where all are such."""

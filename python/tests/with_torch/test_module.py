@@ -366,7 +366,7 @@ def test_a_loader_of_other_rows_calibrates(network, train):
     others = extract(network, batches(200, seed=5))
     guarded = OODModule.fit(network, batches(600), "vim", calibrate=batches(200, seed=5), keep=0.8, confidence=0.9)
     steps = offspan.make("vim", head=train.head).fit(train.features, train.logits, train.labels, hold_out=0.0)
-    expected = steps.detector.calibrated(others.features, 0.8, 0.9, others.logits)
+    expected = steps.detector.calibrated(others.features, others.logits, keep=0.8, confidence=0.9)
     assert guarded.detector == expected
     assert guarded.detector.info["threshold"]["source"] == "given"
     with pytest.raises(offspan.InputError, match="hold_out: expected none beside calibrate"):

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
                 Some(rows) => detector.calibrate(&rows, promise, &Progress::default())?,
                 None => detector.set_promise(promise)?,
             }
-            detector.save(output)?;
+            detector.save_over(output)?;
             let document = || {
                 json!({
                     "schema": "offspan.calibrate/1",

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         observer: &progress,
     };
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
-    detector.save(&args.output)?;
+    detector.save_over(&args.output)?;
     if let Some(checkpoint) = &checkpoint
         && let Err(error) = detector.remove_checkpoints(checkpoint)
     {

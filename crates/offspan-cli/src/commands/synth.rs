@@ -15,7 +15,7 @@ pub(crate) fn run(args: &SynthArgs) -> Outcome {
     if args.width == 0 || args.rows == 0 {
         return Err(Failure::Usage("--rows and --width must be at least 1".to_owned()));
     }
-    Guard::new(args.force).file(&args.output, Content::Array)?;
+    Guard::new(args.force).new_file(&args.output, Content::Array)?;
     let progress = Progress::default();
     progress.begin("synthetic features", args.rows);
     let mut features = SyntheticFeatures::new(args.width, args.classes, args.seed);

@@ -461,7 +461,8 @@ fn completions_and_manual_pages_are_complete() {
 fn synth_writes_the_shape_and_type_it_was_asked_for() {
     let place = Place::new();
     for (element, descr) in [("f16", "<f2"), ("f32", "<f4"), ("f64", "<f8")] {
-        let line = format!("synth --rows 300 --width 12 --classes 3 --type {element} -o x.npy");
+        let line =
+            format!("synth --rows 300 --width 12 --classes 3 --type {element} -o x.npy --force");
         assert_eq!(place.run(&line).fine(), "");
         let json = place.run("inspect x.npy --json").json();
         assert_eq!((&json["rows"], &json["width"]), (&300.into(), &12.into()));

@@ -159,10 +159,16 @@ fn a_file_of_another_kind_is_replaced_only_by_force() {
         "eval PACK -m pca --json result.json",
         "eval PACK -m pca --json result.json",
         "synth --rows 10 --width 2 -o few.npy",
-        "synth --rows 20 --width 2 -o few.npy",
     ] {
         place.run(line).fine();
     }
+    // Features are made once, and may be somebody's data.
+    let again = place.run("synth --rows 20 --width 2 -o few.npy");
+    assert!(
+        again.stderr.contains("few.npy is there already; choose another name (--force"),
+        "{again:?}"
+    );
+    place.run("synth --rows 20 --width 2 -o few.npy --force").fine();
     // Those who mean it.
     for line in [
         "fit train.npy -m pca -o m --force",

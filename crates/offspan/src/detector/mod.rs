@@ -12,8 +12,8 @@ use crate::error::in_order;
 use crate::error::wording::{Data, Named};
 use crate::io::observer::{Observer, Silent, check_interrupt};
 use crate::io::{
-    Bytes, Content, Dataset, Format, Gathered, Head, TensorFile, TensorWriter, remove_if_exists,
-    write_bytes,
+    Bytes, Content, Dataset, Format, Gathered, Head, TensorFile, TensorWriter, check_replaces,
+    remove_if_exists, write_bytes,
 };
 use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
 use crate::methods::{Found, MethodSpec, Model, ModelSummary};
@@ -417,19 +417,30 @@ impl Detector {
         writer.to_bytes(&FORMAT, serde_json::json!(info))
     }
 
-    /// Saves the detector; the file appears whole or not at all.
+    /// Saves the detector; the file appears whole or not at all, and replaces a detector but no file of
+    /// another kind, such as features.
+    ///
+    /// # Errors
+    /// If it cannot be written, or would replace a file of another kind.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        check_replaces(path.as_ref(), Content::Detector)?;
+        self.save_over(path)
+    }
+
+    /// Saves the detector as [`Detector::save`] does, whatever file is there.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
-        write_bytes(path, &self.to_bytes())
+    pub fn save_over(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_bytes(path.as_ref(), &self.to_bytes())
     }
 
     /// Loads a detector.
     ///
     /// # Errors
     /// If the file cannot be read or anything in it is wrong.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         Self::read(path, &TensorFile::open(path)?)
     }
 
@@ -522,6 +533,13 @@ fn calibration(
              direction (zeros), more than the share that it may refuse",
             known.scores().len()
         ));
+    } else if let [first, .., last] = known.scores()
+        && first == last
+    {
+        observer.note(
+            "all rows that the threshold was set with have the same score, so the detector tells nothing \
+             apart (for a kernel: its width may be far from the distances between rows)",
+        );
     }
     Ok(known)
 }

@@ -124,7 +124,7 @@ impl Matrix {
         let mut piece = |first: usize, count: usize, then: &mut dyn FnMut(&[u8])| {
             let from = self.data.start + first * size;
             let bytes = self.bytes.read(from..from + count * size, &mut buffer);
-            bytes.map(|bytes| then(bytes)).map_err(Error::io("read", Path::new(&self.name)))
+            bytes.map(&mut *then).map_err(Error::io("read", Path::new(&self.name)))
         };
         match self.order {
             Order::RowMajor => piece(start * self.width, rows * self.width, &mut |bytes| {

@@ -77,6 +77,9 @@ impl TensorFile {
     /// `path` only names the bytes in messages.
     pub(crate) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Self> {
         let all = bytes.as_slice();
+        if all.starts_with(npy::MAGIC) {
+            return Err(Error::malformed(path, WHAT, "it is a .npy file"));
+        }
         let (header, parsed) =
             SafeTensors::read_metadata(all).map_err(|error| explain(path, all, error))?;
         let start = 8 + header;

@@ -7,7 +7,7 @@ use super::catalogue::{CATALOGUE, MethodInfo};
 use super::choices::{
     DrawName, FuseName, KernelName, Pair, RankRuleName, ResidualName, SamplingName,
 };
-use super::preset::Preset;
+use super::preset::{PRESETS, Preset};
 use super::spec::MethodSpec;
 use crate::error::wording::{Named, as_flags, similar};
 use crate::methods::kpca::{Clip, FourierParts};
@@ -318,6 +318,19 @@ impl MethodOptions {
             let hint = what_is_taken(&whom);
             return Err(Error::OptionWithoutMeaning { flag, whom, hint });
         }
+        if let Some(preset) = self.preset {
+            // A method of the paper at its defaults beside others at the authors' settings would mislead.
+            let forgotten = names
+                .iter()
+                .map(AsRef::as_ref)
+                .find(|name| !preset.knows(name) && PRESETS.iter().any(|other| other.knows(name)));
+            if let Some(name) = forgotten {
+                return Err(Error::BadOption {
+                    flag: "--preset".to_owned(),
+                    reason: format!("{} has no settings for {name}", preset.name),
+                });
+            }
+        }
         let with_its_options = |(name, flags): (String, Vec<&'static str>)| {
             let method = (name, flags);
             let mut relevant = self.clone();
@@ -526,6 +539,15 @@ mod tests {
                 given.method(method).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn a_preset_is_refused_for_a_method_of_the_paper_that_it_does_not_know() {
+        let given = options(&[("preset", "cifar10-resnet18")]).unwrap();
+        let message = given.methods(&["pca", "kpca-nys"]).unwrap_err().to_string();
+        assert_eq!(message, "preset: cifar10-resnet18 has no settings for kpca-nys");
+        assert_eq!(given.methods(&["pca", "knn"]).unwrap().len(), 2);
+        assert!(given.methods(&["all"]).is_ok());
     }
 
     #[test]

@@ -34,14 +34,31 @@ impl Levels {
         let (auroc, fpr) = match method {
             IntervalMethod::DeLong => {
                 self.check_delong()?;
-                let rows = if rule == FprRule::OodPositive { self.n_ind } else { self.n_ood };
-                (self.delong_interval(level), wilson(self.fpr(tpr, rule), rows, level))
+                (self.delong_interval(level), self.fpr_interval(tpr, rule, level))
             }
             IntervalMethod::Bootstrap { resamples } => {
                 percentile_intervals(self, (tpr, rule), resamples, level, seed)
             }
         };
         Ok(Intervals { level, auroc, fpr })
+    }
+
+    /// Two sources of error, joined by the squares of their reaches: which rows happen to pass a
+    /// threshold, and where the threshold happens to lie. At the true threshold the share of rows that
+    /// are kept is `tpr` up to a binomial error, so what passes there lies between what passes where
+    /// that share is a little smaller or larger.
+    fn fpr_interval(&self, tpr: f64, rule: FprRule, level: f64) -> [f64; 2] {
+        let (passing, fixing) = match rule {
+            FprRule::OodPositive => (self.n_ind, self.n_ood),
+            FprRule::AtLeast | FprRule::Authors => (self.n_ood, self.n_ind),
+        };
+        let fpr = self.fpr(tpr, rule);
+        let error = two_sided_z(level) * (tpr * (1.0 - tpr) / count(fixing)).sqrt();
+        let least = (tpr - error).max(1.0 / count(fixing));
+        let threshold = [self.fpr(least, rule), self.fpr((tpr + error).min(1.0), rule)];
+        let rows = wilson(fpr, passing, level);
+        let reach = |end: usize| (rows[end] - fpr).hypot(threshold[end] - fpr);
+        around(fpr, fpr - reach(0), fpr + reach(1))
     }
 
     fn delong_interval(&self, level: f64) -> [f64; 2] {
@@ -126,14 +143,31 @@ mod tests {
     }
 
     #[test]
-    fn wilson_counts_the_rows_of_the_set_that_is_the_denominator() {
-        let ind: Vec<f64> = (0..1000).map(f64::from).collect();
-        let levels = Levels::merge(&ind, &[300.0, 500.5, 100.0]).unwrap();
-        let width = |rule| {
-            let made = levels.intervals((0.95, rule), IntervalMethod::DeLong, 0.95, 0).unwrap();
-            made.fpr[1] - made.fpr[0]
-        };
-        assert!(width(FprRule::AtLeast) > 0.5 && width(FprRule::OodPositive) < 0.1);
+    fn fpr_intervals_cover_the_rate_at_the_true_threshold_as_often_as_they_say() {
+        let (shift, draws) = (1.6, 500_u32);
+        // Where 95 % of the InD rows pass, and how many OoD rows do there.
+        let threshold = shift - 1.644_853_626_951_472_2;
+        let truth = upper_tail(threshold);
+        for (n, m) in [(350, 460), (2000, 100), (100, 2000)] {
+            let mut random = ChaCha8Rng::seed_from_u64(2015);
+            let (mut covered, mut by_rows_alone) = (0, 0);
+            for _ in 0..draws {
+                let ind = normals(&mut random, n, shift);
+                let ood = normals(&mut random, m, 0.0);
+                let inside = |[low, high]: [f64; 2]| u32::from(low <= truth && truth <= high);
+                covered += inside(delong(&ind, &ood, 0.95).fpr);
+                let levels = Levels::merge(&ind, &ood).unwrap();
+                by_rows_alone += inside(wilson(levels.fpr(0.95, FprRule::AtLeast), m, 0.95));
+            }
+            let [coverage, alone] =
+                [covered, by_rows_alone].map(|c| f64::from(c) / f64::from(draws));
+            // One standard deviation of the coverage is 0.01.
+            assert!(
+                (0.915..=0.985).contains(&coverage),
+                "{n}, {m}: {coverage}, {alone} by rows alone"
+            );
+            assert!(alone < coverage, "{n}, {m}");
+        }
     }
 
     #[test]

@@ -23,10 +23,9 @@ pub enum IntervalMethod {
     /// separation puts `min(n, m)` independent pairs in order, and the chance of that is at most
     /// `AUROC^min(n, m)`.
     ///
-    /// FPR: Wilson's score interval for a share of `m` `OoD` rows (of `n` `InD` rows by
-    /// [`OodPositive`](super::FprRule::OodPositive)), **taking the threshold as given**. It leaves
-    /// out that the threshold is estimated too, so it is too narrow, the more so the smaller the
-    /// set that fixes the threshold; [`Bootstrap`](Self::Bootstrap) counts that in.
+    /// FPR: Wilson's score interval for the share of rows that pass, joined with what the rate would be
+    /// if the rows that fix the threshold kept a little more or less of themselves (a binomial error):
+    /// the reaches to each side are added as squares.
     DeLong,
     /// Stratified percentile bootstrap of both numbers: each set is drawn from itself with
     /// replacement, and the threshold is found anew in every resample.

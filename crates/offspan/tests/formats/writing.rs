@@ -22,6 +22,10 @@ fn a_file_is_replaced_whole_or_not_at_all() {
 
     let train = features(40, WIDTH, 1);
     let detector = fit(&MethodSpec::Kpca(pca()), train.view()).unwrap();
+    let told = detector.save(&path).unwrap_err().to_string();
+    assert!(told.contains("an offspan detector would take its place"), "{told}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"old");
+    detector.save_over(&path).unwrap();
     detector.save(&path).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), detector.to_bytes());
     assert_eq!(names_in(folder.path()), ["x.offspan"]);

@@ -11,7 +11,7 @@ fn places_that_cannot_be_written() {
     let cases: &[Case] = &[
         (
             "a detector in a missing folder",
-            |d| told(detector(&nys()).save(&d.join("no/x.offspan"))),
+            |d| told(detector(&nys()).save(d.join("no/x.offspan"))),
             "cannot create a file for {dir}/no/x.offspan: No such file or directory…",
         ),
         (

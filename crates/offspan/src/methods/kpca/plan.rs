@@ -163,7 +163,7 @@ impl<T: Real> Plan<T> {
                 Form::Complete { kernel, constant, weight } => {
                     let x = rows.index_axis(Axis(0), i);
                     let norm = vector::sum_of_squares(contiguous(&x));
-                    let along = vector::dot(contiguous(&weight), d);
+                    let along = vector::dot(contiguous(weight), d);
                     kernel.diagonal(norm) - constant - 2.0 * along - inside
                 }
             };
