@@ -83,7 +83,7 @@ pub(super) fn assemble(name: &str, options: &MethodOptions) -> Result<MethodSpec
         "kpca-nys+react" => kpca(nystrom(&with_fused_react(options))?),
         "kpca-rff+react" => kpca(rff(&with_fused_react(options))?),
         _ => {
-            if let Some(mut spec) = MethodSpec::named(name) {
+            if let Some(mut spec) = MethodSpec::baseline(name) {
                 adjust(&mut spec, options);
                 return Ok(spec);
             }
