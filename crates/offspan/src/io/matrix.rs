@@ -83,7 +83,7 @@ pub(crate) enum Order {
     ColumnMajor,
 }
 
-/// A rows × width table inside a mapped file.
+/// A rows × width table inside a file.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     pub(crate) bytes: Bytes,

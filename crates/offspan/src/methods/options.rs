@@ -485,7 +485,7 @@ fn flags(name: &str) -> Result<Vec<&'static str>> {
 
 /// Where to see what a method takes, or the list of it for programs.
 fn what_is_taken(whom: &str) -> String {
-    match CATALOGUE.iter().find(|method| method.name == whom) {
+    match entry(whom) {
         Some(method) if !as_flags() => {
             let names: Vec<String> =
                 method.parameters.iter().map(|known| Named(known.flag).to_string()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Methods name their needs before the fit; several methods fitted together share one walk over the
 //! rows. Memory is what the summaries take (m² for a covariance, classes·m for class means), never
-//! a copy of the rows. Exact percentiles take passes of their own (see `quantile`).
+//! a copy of the rows. Exact percentiles take passes of their own (see `quantiles`).
 
 use std::any::Any;
 use std::collections::BTreeMap;

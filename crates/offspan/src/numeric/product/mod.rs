@@ -15,3 +15,11 @@ pub(crate) mod fixed_rows;
 pub(crate) mod panels;
 pub(crate) mod unpacked;
 pub(crate) mod weights;
+
+/// A matrix whose numbers differ, for tests.
+#[cfg(test)]
+fn wave<T: crate::Real>(rows: usize, columns: usize, salt: usize) -> ndarray::Array2<T> {
+    ndarray::Array2::from_shape_fn((rows, columns), |(i, j)| {
+        T::from_double(((i * 7 + j * 13 + i * j + salt) % 23) as f64 / 23.0 - 0.4)
+    })
+}

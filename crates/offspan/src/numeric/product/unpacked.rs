@@ -94,20 +94,15 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::wave;
     use super::*;
-
-    fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f64> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            ((i * 7 + j * 13 + i * j + salt) % 23) as f64 / 23.0 - 0.4
-        })
-    }
 
     #[test]
     fn equals_the_definition_on_odd_shapes_and_any_layout() {
         for (n, depth, width) in
             [(0, 3, 2), (1, 1, 1), (1, 300, 70), (2, 5, 17), (7, 257, 8), (13, 600, 9), (6, 0, 3)]
         {
-            let (x, b) = (wave(n, depth, 1), wave(depth, width, 2));
+            let (x, b) = (wave::<f64>(n, depth, 1), wave::<f64>(depth, width, 2));
             let (turned_x, turned_b) = (x.t().to_owned(), b.t().to_owned());
             let exact = x.dot(&b);
             for (x, b) in [(x.view(), b.view()), (turned_x.t(), turned_b.t())] {
@@ -120,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_whatever_the_others() {
-        let (x, b) = (wave(40, 513, 1), wave(513, 130, 2));
+        let (x, b) = (wave::<f64>(40, 513, 1), wave::<f64>(513, 130, 2));
         let product = |from: usize, to: usize| {
             let mut out = Array2::zeros((to - from, 130));
             multiply(out.view_mut(), x.slice(s![from..to, ..]), b.view());

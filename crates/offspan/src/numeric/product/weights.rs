@@ -72,13 +72,8 @@ fn as_single<T: Real>(numbers: &ArrayRef2<T>) -> &[f32] {
 mod tests {
     use ndarray::s;
 
+    use super::super::wave;
     use super::*;
-
-    fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f32> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            ((i * 7 + j * 13 + i * j + salt) % 23) as f32 / 23.0 - 0.4
-        })
-    }
 
     #[test]
     fn equals_the_definition_on_odd_shapes() {
@@ -91,7 +86,7 @@ mod tests {
             (9, 600, 1100),
             (13, 40, 5),
         ] {
-            let (x, b) = (wave(n, depth, 1), wave(width, depth, 2));
+            let (x, b) = (wave::<f32>(n, depth, 1), wave::<f32>(width, depth, 2));
             let mut out = Array2::from_elem((n, width), 9.0);
             Weights::new(b.clone()).product(x.view(), out.view_mut());
             let exact = x.mapv(f64::from).dot(&b.mapv(f64::from).t());
@@ -107,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_whatever_the_others_and_the_threads() {
-        let (x, b) = (wave(40, 513, 1), wave(1300, 513, 2));
+        let (x, b) = (wave::<f32>(40, 513, 1), wave::<f32>(1300, 513, 2));
         let weights = Weights::new(b);
         let product = |from: usize, to: usize| {
             let mut out = Array2::zeros((to - from, 1300));
