@@ -108,14 +108,12 @@ class Detector:
             by the threshold alone.
 
         """
-        if fdr is not None:
-            return ~_internal.benjamini_hochberg(self.p_values(features, logits, extras), fdr)
         if self.threshold is None:
             raise InputError(
                 "the detector has no threshold, so it cannot decide; set one with "
                 "`detector.calibrated(rows)` or fit with a larger `hold_out`"
             )
-        return self.score(features, logits, extras) >= self.threshold
+        return ~self._native.is_out(self.score(features, logits, extras), fdr)
 
     def calibrated(
         self,

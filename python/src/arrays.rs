@@ -9,8 +9,7 @@ use numpy::{
     PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use offspan::io::{
-    Dataset, FeatureSource, Head, Labels, Pack, is_pack, open_dataset, open_head, open_labels,
-    open_matrix,
+    Dataset, FeatureSource, Head, Input, Labels, TrainingInputs, open_head, open_labels,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -241,36 +240,25 @@ impl<'py> Given<'py> {
     }
 
     fn dataset(&self) -> offspan::Result<(Dataset<'_>, Option<Head>)> {
-        let (mut data, mut head) = match &self.features {
-            Rows::Table(table) => (table_dataset(self.name, table), None),
-            Rows::File(path) if is_pack(path) => {
-                let pack = Pack::open(path)?;
-                (pack.train, pack.head)
-            }
-            Rows::File(path) => (open_dataset(path, None)?, None),
+        let mut inputs = match &self.features {
+            Rows::Table(table) => TrainingInputs::of_rows(self.name, table.source(self.name)),
+            Rows::File(path) => TrainingInputs::of_path(path),
         };
-        match &self.logits {
-            Some(Rows::Table(table)) => {
-                let source = table.source("logits");
-                data = data.with_logits(source)?;
-            }
-            Some(Rows::File(path)) => {
-                data = data.with_logits(open_matrix(path, "logits", None)?)?;
-            }
-            None => {}
+        if let Some(logits) = &self.logits {
+            inputs = inputs.logits(match logits {
+                Rows::Table(table) => Input::Value(table.source("logits")),
+                Rows::File(path) => Input::File(path.clone()),
+            });
         }
         if let Some(labels) = &self.labels {
-            data = data.with_labels(labels.clone())?;
+            inputs = inputs.labels(Input::Value(labels.clone()));
         }
+        let (mut data, head) = inputs.open()?;
         for (name, extra) in &self.extras {
             data = data.with_extra(name.clone(), extra.rows(name)?, &extra.array.shape()[1..])?;
         }
-        Ok((data, head.take()))
+        Ok((data, head))
     }
-}
-
-fn table_dataset<'a>(name: &str, table: &'a Table<'_>) -> Dataset<'a> {
-    Dataset::new(name, table.source(name))
 }
 
 fn labels_of(given: &Bound<'_, PyAny>) -> PyResult<Labels> {

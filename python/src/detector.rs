@@ -83,6 +83,20 @@ impl Detector {
         Ok(scores.into_pyarray(py))
     }
 
+    /// Whether each row is taken for OoD, by the threshold or, with `fdr`, as a batch.
+    #[pyo3(signature = (scores, fdr=None))]
+    fn is_out<'py>(
+        &self,
+        py: Python<'py>,
+        scores: PyReadonlyArray1<'py, f64>,
+        fdr: Option<f64>,
+    ) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        self.calibration(py, "a decision")?;
+        let scores = scores.as_array().to_vec();
+        let decisions = quick(py, || self.inner.decide_scores(scores, fdr))?;
+        Ok(decisions.is_out.into_pyarray(py))
+    }
+
     /// The same detector with another threshold: set with these rows or, without any, with the scores
     /// that it knows. What is not promised anew stays as it was.
     #[pyo3(signature = (features=None, keep=None, confidence=None, logits=None, extras=None))]

@@ -4,7 +4,7 @@ use ndarray::{Array2, Axis};
 use numpy::IntoPyArray;
 use offspan::io::{FeatureSource, read_rows};
 use offspan::map::{EigenFloor, FloorRule, Fourier};
-use offspan::{DrawName, Error, Kernel, KernelName, Precision, Real};
+use offspan::{Error, Kernel, Precision, Real};
 use pyo3::prelude::*;
 
 use crate::arrays::{Table, doubles};
@@ -41,15 +41,6 @@ fn parsed<T: std::str::FromStr<Err = String>>(flag: &str, text: &str) -> offspan
     text.parse().map_err(|reason| Error::BadOption { flag: flag.to_owned(), reason })
 }
 
-fn kernel(name: &str, gamma: f64, degree: u32, coef0: f64) -> offspan::Result<Kernel> {
-    Ok(match parsed("kernel", name)? {
-        KernelName::Linear => Kernel::Linear,
-        KernelName::Gaussian => Kernel::Gaussian { gamma },
-        KernelName::Laplacian => Kernel::Laplacian { gamma },
-        KernelName::Polynomial => Kernel::Polynomial { degree, coef0 },
-    })
-}
-
 fn precision(text: &str) -> offspan::Result<Precision> {
     parsed("precision", text)
 }
@@ -71,8 +62,8 @@ impl FeatureMap {
         precision: &str,
     ) -> PyResult<Self> {
         let inner = work(py, None, |_| {
-            let kernel = self::kernel(kernel, gamma, 2, 1.0)?;
-            let draw = parsed::<DrawName>("draw", draw)?.into();
+            let kernel = Kernel::named(kernel, gamma, 2, 1.0)?;
+            let draw = parsed("draw", draw)?;
             Ok(match self::precision(precision)? {
                 Precision::F32 => Any::F32(offspan::map::FeatureMap::fourier(Fourier::seeded(
                     kernel, draw, width, features, seed,
@@ -101,7 +92,7 @@ impl FeatureMap {
     ) -> PyResult<Self> {
         let landmarks = doubles(landmarks, "landmarks")?;
         let inner = work(py, None, |_| {
-            let kernel = self::kernel(kernel, gamma, degree, coef0)?;
+            let kernel = Kernel::named(kernel, gamma, degree, coef0)?;
             let floor = EigenFloor { relative: rank_floor, rule: FloorRule::Drop };
             Ok(match self::precision(precision)? {
                 Precision::F32 => {

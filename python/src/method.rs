@@ -19,7 +19,7 @@ use crate::gate::work;
 /// Every method with its parameters, as JSON.
 #[pyfunction]
 pub(crate) fn catalogue(py: Python<'_>) -> PyResult<String> {
-    serde_json::to_string(CATALOGUE).map_err(|error| input_error(py, error.to_string()))
+    serde_json::to_string(&*CATALOGUE).map_err(|error| input_error(py, error.to_string()))
 }
 
 /// A method by name, with options as text.
@@ -58,19 +58,22 @@ impl Method {
         landmark_rows: Option<Vec<u64>>,
         frequencies: Option<(Bound<'_, PyAny>, PyReadonlyArray1<'_, f64>)>,
     ) -> PyResult<Self> {
-        let mut given = MethodOptions { landmark_rows, ..MethodOptions::default() };
+        let mut given = MethodOptions::default();
+        if let Some(rows) = landmark_rows {
+            given.set_landmark_rows(rows);
+        }
         if let Some((omega, phases)) = frequencies {
-            given.frequencies = Some(Box::new(FourierParts {
+            given.set_frequencies(FourierParts {
                 frequencies: doubles(&omega, "frequencies")?,
                 phases: phases.as_array().to_owned(),
                 amplitudes: None,
-            }));
+            });
         }
         for (option, text) in options {
             given.set(&option, &text).map_err(|error| exception(py, &error))?;
         }
         let spec = given.method(name).map_err(|error| exception(py, &error))?;
-        Ok(Method { spec, seed: given.seed })
+        Ok(Method { spec, seed: given.seed() })
     }
 
     /// The method with all its parameters, as JSON.
@@ -79,7 +82,7 @@ impl Method {
     }
 
     /// Fits a detector.
-    #[pyo3(signature = (features, *, logits=None, labels=None, extras=None, head=None, hold_out=None, keep=0.95, confidence=0.95, calibrate=None, checkpoint=None, checkpoint_every=30.0, progress=None))]
+    #[pyo3(signature = (features, *, logits=None, labels=None, extras=None, head=None, hold_out=None, keep=Promise::default().keep, confidence=Promise::default().confidence, calibrate=None, checkpoint=None, checkpoint_every=30.0, progress=None))]
     #[allow(clippy::too_many_arguments)]
     fn fit(
         &self,

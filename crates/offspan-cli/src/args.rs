@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use offspan::io::{ElementType, RawLayout, read_index_list};
+use offspan::io::{ElementType, RawLayout};
 use offspan::metrics::{FprRule, IntervalMethod};
-use offspan::{FourierParts, MethodOptions, Preset, ResidualName, SamplingName};
+use offspan::{Preset, Promise, Residual, Sampling};
 
+use crate::method_args::MethodArgs;
 use crate::output::Json;
 
 /// One sentence for every command that writes files.
@@ -122,38 +123,6 @@ impl DataArgs {
     }
 }
 
-/// The parameters of the methods, and files that some of them come in.
-#[derive(Args, Clone, Default)]
-#[command(next_help_heading = "Method parameters")]
-pub(crate) struct MethodArgs {
-    #[command(flatten)]
-    options: MethodOptions,
-
-    /// Use these rows as landmarks: .npy of integers, or text with one row number per line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sampling", "landmarks"])]
-    landmark_rows: Option<PathBuf>,
-
-    /// Use these frequencies: .safetensors with `omega` (M × width) and `u` (M numbers)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["draw", "features"])]
-    frequencies: Option<PathBuf>,
-}
-
-impl MethodArgs {
-    /// The files that were given.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.landmark_rows, &self.frequencies].into_iter().flatten()
-    }
-
-    /// The options, with what the files hold.
-    pub(crate) fn read(&self) -> offspan::Result<MethodOptions> {
-        let mut options = self.options.clone();
-        options.landmark_rows = self.landmark_rows.as_deref().map(read_index_list).transpose()?;
-        options.frequencies =
-            self.frequencies.as_deref().map(FourierParts::open).transpose()?.map(Box::new);
-        Ok(options)
-    }
-}
-
 #[derive(Args)]
 pub(crate) struct DemoArgs {
     /// Also write the embedded data as a pack folder, to go on with
@@ -209,12 +178,12 @@ pub(crate) struct FitArgs {
     pub(crate) hold_out: Option<f64>,
 
     /// Share of in-distribution rows that the threshold keeps at least
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Threshold")]
+    #[arg(long, value_name = "SHARE", default_value_t = Promise::default().keep, help_heading = "Threshold")]
     pub(crate) keep: f64,
 
-    /// How sure that is: which rows the threshold is set with is chance, and in at most the rest of all
-    /// cases it keeps less
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Threshold")]
+    /// Probability that at least --keep is really kept, over the choice of the rows that the threshold is
+    /// set with
+    #[arg(long, value_name = "SHARE", default_value_t = Promise::default().confidence, help_heading = "Threshold")]
     pub(crate) confidence: f64,
 
     /// Save progress here, and go on from here after a kill
@@ -310,7 +279,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "SHARE", conflicts_with = "check")]
     pub(crate) keep: Option<f64>,
 
-    /// How sure that is [default: as before, or 0.95]
+    /// Probability that at least --keep is really kept [default: as before, or 0.95]
     #[arg(long, value_name = "SHARE", conflicts_with = "check")]
     pub(crate) confidence: Option<f64>,
 
@@ -616,11 +585,11 @@ pub(crate) struct StudyOptions {
 
     /// Which training rows become landmarks
     #[arg(long, value_name = "HOW", help_heading = "Where a study does not change it")]
-    pub(crate) sampling: Option<SamplingName>,
+    pub(crate) sampling: Option<Sampling>,
 
     /// Plain or complete residual
     #[arg(long, value_name = "WHICH", help_heading = "Where a study does not change it")]
-    pub(crate) residual: Option<ResidualName>,
+    pub(crate) residual: Option<Residual>,
 
     /// Seed of every random choice
     #[arg(long, value_name = "S", default_value_t = 0)]

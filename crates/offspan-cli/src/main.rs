@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod interrupt;
+mod method_args;
 mod output;
 mod output_guard;
 mod progress;

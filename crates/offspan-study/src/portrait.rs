@@ -121,7 +121,7 @@ impl Portrait {
             .iter()
             .zip(&scored.ood)
             .map(|(set, scores)| {
-                Ok((SetPortrait::of(set, scores, observer)?, result.sets[&set.name]))
+                Ok((SetPortrait::of(set, scores, observer)?, result.sets[set.name()]))
             })
             .collect::<Result<_>>()?;
         let (pictures, no_pictures) = pictures(sets, &scored.detector, options.seed, observer)?;
@@ -158,7 +158,7 @@ impl SetPortrait {
             norms.push(row.iter().map(|x| x * x).sum::<f64>().sqrt());
         })?;
         Ok(SetPortrait {
-            name: data.name.clone(),
+            name: data.name().to_owned(),
             scores: scores.to_vec(),
             norms,
             thumbnails: thumbnails(data, scores)?,
@@ -178,7 +178,7 @@ fn thumbnails(data: &Dataset<'_>, scores: &[f64]) -> Result<Vec<Thumbnail>> {
         let picture =
             page::Picture::from_pixels(size, pixels.channels, pixels.pixels, String::new())
                 .map_err(|source| StudyError::Picture {
-                    plot: format!("row {row} of {}", data.name),
+                    plot: format!("row {row} of {}", data.name()),
                     source,
                 })?;
         thumbnails.push(Thumbnail { row, data_uri: picture.data_uri });
@@ -222,10 +222,10 @@ fn pictures(
     observer: &dyn Observer,
 ) -> Result<(Vec<Picture>, Vec<String>)> {
     let each = (ROWS_OUT / sets.ood.len().max(1)).max(1);
-    let mut names = vec![sets.test.name.clone()];
+    let mut names = vec![sets.test.name().to_owned()];
     let mut parts = vec![sample(sets.test, ROWS_IN, seed)?];
     for set in sets.ood {
-        names.push(set.name.clone());
+        names.push(set.name().to_owned());
         parts.push(sample(set, each, seed)?);
     }
     let views: Vec<_> = parts.iter().map(|part| part.view()).collect();
@@ -273,7 +273,7 @@ pub(crate) fn sample(data: &Dataset<'_>, count: usize, seed: u64) -> Result<Arra
     let mut rows = Array2::zeros((count, data.width()));
     if count > 0 {
         for (mut to, row) in rows.outer_iter_mut().zip(uniform_rows(data.rows(), count, seed)?) {
-            to.assign(&read_rows::<f64>(&*data.features, row..row + 1)?.row(0));
+            to.assign(&read_rows::<f64>(data.features(), row..row + 1)?.row(0));
         }
     }
     Ok(rows)

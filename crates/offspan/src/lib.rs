@@ -53,20 +53,23 @@ mod training;
 pub use ndarray;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
-pub use detector::{Detector, DetectorInfo, FitOptions, TrainingInfo};
+pub use detector::{Decisions, Detector, DetectorInfo, FitOptions, TrainingInfo};
 pub use error::wording::name_parameters_as_flags;
 pub use error::{Error, Result};
 pub use io::SyntheticFeatures;
 pub use io::observer::{Observer, Silent};
 pub use methods::kpca::{
-    Clip, EnsembleParams, ExactForm, FourierParts, Fusion, KpcaParams, KpcaSummary, MapParams,
-    PartialFit, Residual, ValidKpca,
+    Clip, EnsembleParams, ExactForm, Fusion, KpcaParams, KpcaSummary, MapParams, PartialFit,
+    Residual, ValidKpca,
 };
 pub use methods::{
-    AutoParams, AutoencoderParams, BankSize, CATALOGUE, DkgpKpcaParams, DkgpParams, DrawName,
-    Found, FuseName, KernelName, LogitScore, MethodInfo, MethodOptions, MethodSpec, PRESETS, Pair,
-    Parameter, Preset, RankRuleName, Rectification, ResidualName, RffOptParams, SamplingName,
-    Setting, TrainedScore, VraBounds,
+    AshBParams, AshPParams, AshSParams, AutoParams, AutoencoderParams, BankSize, BatsParams,
+    CATALOGUE, CsiParams, DdcsParams, DiceParams, DkgpKpcaParams, DkgpParams, DmlParams, Found,
+    GradNormParams, GradOrthParams, KnnParams, LineParams, LogitScore, LowDimParams,
+    MahalanobisParams, MethodInfo, MethodOptions, MethodSpec, NnGuideParams, OPTIONS, PRESETS,
+    Parameter, Preset, RankFeatParams, ReactParams, Rectification, RectifiedParams, RegPcaParams,
+    RffOptParams, ScaleParams, Setting, SheParams, SsdParams, SupconParams, TnnParams,
+    TrainedScore, ValidMethod, VimParams, VraBounds, VraParams,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
@@ -80,6 +83,7 @@ pub use numeric::real::{Precision, Real};
 pub use numeric::weight_type::WeightType;
 pub use span::kernel::Kernel;
 pub use span::map;
+pub use span::map::FourierParts;
 pub use span::moments::Moments;
 pub use span::preprocess::Preprocess;
 pub use span::subspace::Components;

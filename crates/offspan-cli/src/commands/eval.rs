@@ -43,7 +43,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         tpr: args.judge.tpr,
         rule: args.judge.fpr_rule,
         interval,
-        seed: method_options.seed,
+        seed: method_options.seed(),
         ..EvalOptions::default()
     };
     options.check().map_err(offspan::Error::from)?;

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use offspan::io::{
-    Content, Dataset, Head, Pack, has_header, is_pack, open_dataset, open_head, open_labels,
-    open_matrix,
-};
+use offspan::io::{Content, Dataset, Head, Input, TrainingInputs, has_header, open_dataset};
 use offspan::{
     CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
     Promise,
@@ -48,7 +45,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         hold_out: args.hold_out,
         calibrate: calibrate.as_ref(),
         promise: Promise { keep: args.keep, confidence: args.confidence },
-        seed: method_options.seed,
+        seed: method_options.seed(),
         checkpoint: checkpoint.as_ref(),
         observer: &progress,
     };
@@ -110,22 +107,17 @@ pub(crate) fn open(
     path: &Path,
     args: &DataArgs,
 ) -> Result<(Dataset<'static>, Option<Head>), Failure> {
-    let (mut data, mut head) = if is_pack(path) {
-        let pack = Pack::open_with(path, args.raw)?;
-        (pack.train, pack.head)
-    } else {
-        (open_dataset(path, args.raw)?, None)
-    };
+    let mut inputs = TrainingInputs::of_path(path).raw(args.raw);
     if let Some(path) = &args.logits {
-        data = data.with_logits(open_matrix(path, "logits", None)?)?;
+        inputs = inputs.logits(Input::File(path.clone()));
     }
     if let Some(path) = &args.labels {
-        data = data.with_labels(open_labels(path)?)?;
+        inputs = inputs.labels(Input::File(path.clone()));
     }
     if let Some(path) = &args.head {
-        head = Some(open_head(path)?);
+        inputs = inputs.head(Input::File(path.clone()));
     }
-    Ok((data, head))
+    Ok(inputs.open()?)
 }
 
 fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> String {

@@ -167,7 +167,7 @@ fn features(data: &Dataset<'_>) -> Result<(String, Value), Failure> {
     if facts.constant_columns > 0 {
         let _ = writeln!(text, "{} columns are constant", facts.constant_columns);
     }
-    let _ = match &data.logits {
+    let _ = match &data.logits() {
         Some(logits) => writeln!(text, "logits of {} classes", logits.width()),
         None => writeln!(text, "no logits: low-energy sampling and fusion need them or a head"),
     };
@@ -184,12 +184,12 @@ fn pack(pack: &Pack) -> Result<(String, Value), Failure> {
     for data in std::iter::once(&pack.train).chain(&pack.test).chain(&pack.ood) {
         let facts = Facts::of(data)?;
         let is_ood = pack.ood.iter().any(|set| std::ptr::eq(set, data));
-        let name = if is_ood { format!("ood/{}", data.name) } else { data.name.clone() };
+        let name = if is_ood { format!("ood/{}", data.name()) } else { data.name().to_owned() };
         table.row([
             name.clone(),
             data.rows().to_string(),
             data.width().to_string(),
-            data.logits.as_ref().map_or("-".to_owned(), |logits| logits.width().to_string()),
+            data.logits().map_or("-".to_owned(), |logits| logits.width().to_string()),
             facts.classes.map_or("-".to_owned(), |classes| classes.to_string()),
             facts.zero_rows.to_string(),
         ]);
@@ -252,7 +252,7 @@ impl Facts {
             facts.constant_columns += usize::from(low == high);
         }
         facts.zeros = zeros as f64 / (rows as f64 * width as f64);
-        if let Some(labels) = &data.labels {
+        if let Some(labels) = &data.labels() {
             let classes: std::collections::BTreeSet<i64> =
                 labels.read(0..labels.len())?.into_iter().collect();
             facts.classes = Some(classes.len());
@@ -266,7 +266,7 @@ impl Facts {
             "kind": kind,
             "rows": data.rows(),
             "width": data.width(),
-            "logits": data.logits.as_ref().map(|logits| logits.width()),
+            "logits": data.logits().map(|logits| logits.width()),
             "classes": self.classes,
             "smallest": self.smallest,
             "largest": self.largest,

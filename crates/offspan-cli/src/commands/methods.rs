@@ -11,13 +11,13 @@ use crate::output_guard::Guard;
 
 pub(crate) fn run(args: &MethodsArgs) -> Outcome {
     args.json.target().check(&Guard::default())?;
-    args.json.target().tell(|| CATALOGUE, in_words)?;
+    args.json.target().tell(|| &*CATALOGUE, in_words)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn in_words() -> String {
     let mut text = String::new();
-    for method in CATALOGUE {
+    for method in CATALOGUE.iter() {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}\n  {}", method.name, method.summary);
         let _ = writeln!(text, "  needs    {}", method.needs);

@@ -4,12 +4,11 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use offspan::calibrate::benjamini_hochberg;
 use offspan::io::{
     Content, Dataset, feature_files, open_dataset, open_matrix, open_with_neighbours, read_dataset,
     write_npy_f64, write_text,
 };
-use offspan::{Calibration, Detector};
+use offspan::{Decisions, Detector};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -29,11 +28,6 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     if let Some((path, _)) = format {
         guard.file(path, Content::Scores)?;
     }
-    if let Some(share) = args.fdr
-        && !(share > 0.0 && share < 1.0)
-    {
-        return Err(Failure::Usage(format!("--fdr: expected a share in (0, 1), got {share}")));
-    }
     let detector = Detector::load(&args.detector)?;
     let needs_calibration = [(args.check, "--check"), (args.fdr.is_some(), "--fdr")];
     if let (Some((_, flag)), None) =
@@ -45,6 +39,10 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
             args.detector.display()
         )));
     }
+    if args.fdr.is_some() {
+        // A bad share is better known before all rows are scored.
+        detector.decide_scores(Vec::new(), args.fdr)?;
+    }
     let inputs = inputs(args)?;
     let mut scores = Vec::new();
     for input in &inputs {
@@ -52,9 +50,9 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     }
     // A single file needs no name; a folder of one does, or the columns would hang on its contents.
     let named = inputs.len() > 1 || args.files.iter().any(|path| path.is_dir());
-    let verdict = detector.calibration().map(|known| Verdict::of(known, &scores, args.fdr));
-    let verdict = verdict.transpose()?;
-    let out = verdict.as_ref().map_or(0, |v| v.out.iter().filter(|&&out| out).count());
+    let known = detector.calibration();
+    let verdict = known.map(|_| detector.decide_scores(scores.clone(), args.fdr)).transpose()?;
+    let out = verdict.as_ref().map_or(0, Decisions::out);
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
     let csv = || csv(&scores, verdict.as_ref(), named.then_some(&inputs));
     let written = match format {
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
                     "p_values": verdict.as_ref().map(|v| &v.p_values),
                     "decisions": verdict
                         .as_ref()
-                        .map(|v| v.out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
+                        .map(|v| v.is_out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
                 });
                 if named {
                     document["files"] = files(&inputs);
@@ -171,37 +169,18 @@ fn open_folder(folder: &Path, args: &ScoreArgs) -> Result<Vec<Dataset<'static>>,
     Ok(files.iter().map(|path| open_with_neighbours(path)).collect::<offspan::Result<_>>()?)
 }
 
-/// What the calibration says of each row.
-struct Verdict {
-    p_values: Vec<f64>,
-    out: Vec<bool>,
-}
-
-impl Verdict {
-    /// By the threshold or, with a bound on the share of false ones among the rows that are out, by
-    /// all p-values of the batch together.
-    fn of(known: &Calibration, scores: &[f64], fdr: Option<f64>) -> Result<Self, Failure> {
-        let p_values = known.p_values(scores);
-        let out = match fdr {
-            Some(level) => benjamini_hochberg(&p_values, level)?,
-            None => scores.iter().map(|&score| !known.threshold().accepts(score)).collect(),
-        };
-        Ok(Verdict { p_values, out })
-    }
-}
-
 fn decision(out: bool) -> &'static str {
     if out { "out" } else { "in" }
 }
 
 /// Which rows are of which file, in order.
 fn files(inputs: &[Dataset<'_>]) -> Value {
-    inputs.iter().map(|input| json!({ "file": input.name, "rows": input.rows() })).collect()
+    inputs.iter().map(|input| json!({ "file": input.name(), "rows": input.rows() })).collect()
 }
 
 /// row,score and, with a calibration, p-value and decision; behind the file where rows come from
 /// several.
-fn csv(scores: &[f64], verdict: Option<&Verdict>, named: Option<&Vec<Dataset<'_>>>) -> String {
+fn csv(scores: &[f64], verdict: Option<&Decisions>, named: Option<&Vec<Dataset<'_>>>) -> String {
     let mut text = String::with_capacity(48 * scores.len() + 32);
     if named.is_some() {
         text += "file,";
@@ -209,7 +188,7 @@ fn csv(scores: &[f64], verdict: Option<&Verdict>, named: Option<&Vec<Dataset<'_>
     text += if verdict.is_some() { "row,score,p_value,decision\n" } else { "row,score\n" };
     let parts: Vec<(String, usize)> = match named {
         Some(inputs) => {
-            inputs.iter().map(|input| (csv_cell(&input.name) + ",", input.rows())).collect()
+            inputs.iter().map(|input| (csv_cell(&input.name()) + ",", input.rows())).collect()
         }
         None => vec![(String::new(), scores.len())],
     };
@@ -217,7 +196,7 @@ fn csv(scores: &[f64], verdict: Option<&Verdict>, named: Option<&Vec<Dataset<'_>
     for (index, ((file, row), score)) in rows.zip(scores).enumerate() {
         let _ = match verdict {
             Some(v) => {
-                let (p, decision) = (v.p_values[index], decision(v.out[index]));
+                let (p, decision) = (v.p_values[index], decision(v.is_out[index]));
                 writeln!(text, "{file}{row},{score},{p:.6},{decision}")
             }
             None => writeln!(text, "{file}{row},{score}"),

@@ -76,7 +76,7 @@ impl StudyOptions {
             ("--explained-variance", text(&self.explained_variance)),
             ("--features", size(&self.features)),
             ("--landmarks", size(&self.landmarks)),
-            ("--sampling", self.sampling.map(|value| value.to_string())),
+            ("--sampling", self.sampling.as_ref().map(|value| value.name().to_owned())),
             ("--residual", self.residual.map(|value| value.to_string())),
             ("--preset", self.preset.map(|preset| preset.name.to_owned())),
             ("--seed", (self.seed != 0).then(|| self.seed.to_string())),

@@ -434,8 +434,8 @@ fn every_flag_that_methods_promises_is_a_flag_of_fit_and_eval() {
     let place = Place::new();
     for command in ["fit", "eval"] {
         let help = place.run(&format!("{command} --help")).fine();
-        for parameter in CATALOGUE.iter().flat_map(|method| method.parameters) {
-            assert!(help.contains(parameter.flag), "{command} {}", parameter.flag);
+        for parameter in CATALOGUE.iter().flat_map(|method| &method.parameters) {
+            assert!(help.contains(&parameter.flag), "{command} {}", parameter.flag);
         }
     }
 }

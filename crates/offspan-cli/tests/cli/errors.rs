@@ -57,22 +57,25 @@ fn bad_parameters_are_refused_in_words() {
             ("fit PACK -m kpca-nys --react pnan -o out", "a percentile from p0 to p100"),
             ("fit PACK -m kpca-nys --react inf -o out", "a finite value"),
             ("fit PACK --react 0 --method pca -o out", "is all zeros after clipping"),
-            ("fit PACK --explained-variance 0.5 --components 3 -o out", "cannot be used with"),
+            (
+                "fit PACK -m pca --explained-variance 0.5 --components 3 -o out",
+                "--components: it cannot be given together with --explained-variance",
+            ),
             (
                 "fit PACK -m kpca-nys --landmark-rows rows.txt --landmarks 3 -o out",
-                "cannot be used with",
+                "--landmark-rows: it cannot be given together with --landmarks",
             ),
             (
                 "fit PACK -m kpca-nys --landmark-rows rows.txt --sampling uniform -o out",
-                "cannot be used with",
+                "--landmark-rows: it cannot be given together with --sampling",
             ),
             (
-                "fit PACK -m kpca-nys --frequencies narrow.safetensors --draw iid -o out",
-                "cannot be used with",
+                "fit PACK -m kpca-rff --frequencies narrow.safetensors --draw iid -o out",
+                "--frequencies: it cannot be given together with --draw",
             ),
             (
-                "fit PACK -m kpca-nys --frequencies narrow.safetensors --features 9 -o out",
-                "cannot be used with",
+                "fit PACK -m kpca-rff --frequencies narrow.safetensors --features 9 -o out",
+                "--frequencies: it cannot be given together with --features",
             ),
             ("fit PACK --explained-variance 0 -o out", "a share in (0, 1]"),
             ("fit PACK --explained-variance 1.5 -o out", "a share in (0, 1]"),

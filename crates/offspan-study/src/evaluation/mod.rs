@@ -2,12 +2,14 @@
 
 mod advice;
 mod document;
+mod own;
 mod table;
 
 pub use advice::in_a_pack;
 
 pub(crate) use document::name_the_rate;
 pub use document::{document, rate_name};
+pub use own::{OwnDetector, OwnMethod, evaluate_own};
 pub use table::comparison;
 pub(crate) use table::{best_marked, left_out, metric_names, numbers};
 
@@ -271,31 +273,56 @@ pub fn evaluate_detector(
     options: &EvalOptions,
     observer: &dyn Observer,
 ) -> offspan::Result<(MethodResult, Scored)> {
-    let started = Instant::now();
-    let ind = detector.score_dataset(sets.test, observer)?;
-    let ood: Vec<Vec<f64>> = sets
-        .ood
-        .iter()
-        .map(|set| detector.score_dataset(set, observer))
-        .collect::<offspan::Result<_>>()?;
-    let score = ScoreFacts { rows: sets.scored_rows(), seconds: started.elapsed().as_secs_f64() };
-    let mut evaluations = BTreeMap::new();
-    for (set, scores) in sets.ood.iter().zip(&ood) {
-        let evaluation = evaluate(&ind, scores, options).map_err(offspan::Error::from)?;
-        evaluations.insert(set.name.clone(), evaluation);
-    }
-    let all: Vec<Evaluation> = evaluations.values().copied().collect();
-    let average =
-        average(&all).unwrap_or_else(|| unreachable!("the pack has out-of-distribution sets"));
-    let result = MethodResult {
-        method: name.to_owned(),
-        params: json!(detector.info().spec),
-        fit,
-        score,
-        sets: evaluations,
-        average,
-    };
+    let scores = Scores::of(sets, |set| detector.score_dataset(set, observer))?;
+    let result = scores.judged(name, json!(detector.info().spec), fit, sets, options)?;
+    let Scores { ind, ood, .. } = scores;
     Ok((result, Scored { detector, ind, ood }))
+}
+
+/// A method's scores of a pack's rows.
+struct Scores {
+    ind: Vec<f64>,
+    ood: Vec<Vec<f64>>,
+    facts: ScoreFacts,
+}
+
+impl Scores {
+    fn of(
+        sets: &Sets<'_>,
+        score: impl Fn(&Dataset<'_>) -> offspan::Result<Vec<f64>>,
+    ) -> offspan::Result<Self> {
+        let started = Instant::now();
+        let ind = score(sets.test)?;
+        let ood = sets.ood.iter().map(score).collect::<offspan::Result<_>>()?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Scores { ind, ood, facts: ScoreFacts { rows: sets.scored_rows(), seconds } })
+    }
+
+    fn judged(
+        &self,
+        method: &str,
+        params: Value,
+        fit: Option<FitFacts>,
+        sets: &Sets<'_>,
+        options: &EvalOptions,
+    ) -> offspan::Result<MethodResult> {
+        let mut evaluations = BTreeMap::new();
+        for (set, scores) in sets.ood.iter().zip(&self.ood) {
+            let evaluation = evaluate(&self.ind, scores, options).map_err(offspan::Error::from)?;
+            evaluations.insert(set.name().to_owned(), evaluation);
+        }
+        let all: Vec<Evaluation> = evaluations.values().copied().collect();
+        let average =
+            average(&all).unwrap_or_else(|| unreachable!("the pack has out-of-distribution sets"));
+        Ok(MethodResult {
+            method: method.to_owned(),
+            params,
+            fit,
+            score: self.facts.clone(),
+            sets: evaluations,
+            average,
+        })
+    }
 }
 
 impl FitFacts {

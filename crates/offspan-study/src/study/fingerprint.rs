@@ -43,17 +43,17 @@ pub(super) fn thumbnails_fingerprint(sets: &Sets<'_>) -> String {
 }
 
 fn dataset(hash: &mut Xxh3, data: &Dataset<'_>) -> Result<()> {
-    hash.update(data.name.as_bytes());
-    rows(hash, &*data.features)?;
-    if let Some(logits) = &data.logits {
+    hash.update(data.name().as_bytes());
+    rows(hash, data.features())?;
+    if let Some(logits) = &data.logits() {
         rows(hash, &**logits)?;
     }
-    if let Some(labels) = &data.labels {
+    if let Some(labels) = &data.labels() {
         for label in labels.read(0..labels.len())? {
             hash.update(&label.to_le_bytes());
         }
     }
-    for (name, extra) in &data.extras {
+    for (name, extra) in data.extras() {
         hash.update(name.as_bytes());
         rows(hash, &*extra.rows)?;
     }

@@ -94,7 +94,7 @@ impl<'a> Runner<'a> {
     /// A run with landmarks that these rows allow: chosen without energies where there are none, and
     /// half of the rows where they are few.
     fn landmarks_for(&self, mut run: Run) -> Run {
-        let energies = self.sets.train.logits.is_some() || self.sets.head.is_some();
+        let energies = self.sets.train.logits().is_some() || self.sets.head.is_some();
         let by_energy = ["kpca-nys", "dkgp-nys"].contains(&run.method.as_str());
         let says = |flag: &str| run.flags.iter().any(|(own, _)| own == flag);
         let sampled = says("--sampling") || self.common("--sampling").is_some();

@@ -46,7 +46,7 @@ pub(super) fn make<'a>(
     let rows = train.rows().min(settings.rows);
     if rows < FEWEST_ROWS {
         return Err(StudyError::Library(offspan::Error::TooFewRows {
-            what: format!("tuning on {}", train.name),
+            what: format!("tuning on {}", train.name()),
             expected: FEWEST_ROWS,
             got: rows,
         }));
@@ -58,7 +58,7 @@ pub(super) fn make<'a>(
             if given.width() != train.width() {
                 return Err(StudyError::Setup(format!(
                     "{}: expected {} columns, as the training rows have, got {}",
-                    given.name,
+                    given.name(),
                     train.width(),
                     given.width()
                 )));
@@ -117,10 +117,10 @@ impl Sample {
             }
             Ok(out)
         };
-        let features = gather(&*train.features)?;
-        let logits = train.logits.as_deref().map(gather).transpose()?;
+        let features = gather(train.features())?;
+        let logits = train.logits().map(gather).transpose()?;
         let labels = train
-            .labels
+            .labels()
             .as_ref()
             .map(|labels| -> Result<Vec<i64>> {
                 let read = |&row: &usize| Ok(labels.read(row..row + 1)?[0]);
@@ -146,7 +146,7 @@ impl Sample {
         {
             let what = format!(
                 "labels of {}: expected numbers below {outputs}, the outputs of the network, got {largest}",
-                train.name
+                train.name()
             );
             return Err(StudyError::Setup(what));
         }
@@ -157,7 +157,7 @@ impl Sample {
             (classes, known)
         });
         let head = head.cloned();
-        Ok(Sample { name: train.name.clone(), features, logits, labels, head, classes })
+        Ok(Sample { name: train.name().to_owned(), features, logits, labels, head, classes })
     }
 
     /// These rows as in-distribution ones, some for the fit and some not, beside OoD rows.
@@ -323,17 +323,16 @@ mod tests {
             assert_eq!(sets.train.rows() + sets.test.rows(), 320);
             assert_eq!(sets.ood[0].rows(), 80);
             assert_eq!(sets.head.unwrap().classes(), 8);
-            assert_eq!(sets.train.logits.as_ref().unwrap().width(), 8);
+            assert_eq!(sets.train.logits().unwrap().width(), 8);
             // A kept row's own output is the largest, under its new number.
-            let logits: Array2<f32> =
-                read_rows(&**sets.train.logits.as_ref().unwrap(), 0..1).unwrap();
-            let label = sets.train.labels.as_ref().unwrap().read(0..1).unwrap()[0];
+            let logits: Array2<f32> = read_rows(sets.train.logits().unwrap(), 0..1).unwrap();
+            let label = sets.train.labels().unwrap().read(0..1).unwrap()[0];
             assert_eq!(largest(logits.row(0)) as i64, label);
             // OoD rows have none of their own.
-            let logits = &**sets.ood[0].logits.as_ref().unwrap();
+            let logits = sets.ood[0].logits().unwrap();
             let logits: Array2<f32> = read_rows(logits, 0..80).unwrap();
             assert!(logits.iter().all(|&output| output < 5.0));
-            let features: Array2<f32> = read_rows(&*sets.ood[0].features, 0..80).unwrap();
+            let features: Array2<f32> = read_rows(sets.ood[0].features(), 0..80).unwrap();
             out.extend(features.rows().into_iter().map(largest));
         }
         out.sort_unstable();
@@ -345,9 +344,8 @@ mod tests {
     fn classes_that_come_in_turns_are_on_both_sides_and_no_trial_repeats() {
         let (data, head) = train();
         let (_, _, trials) = make(&data, Some(&head), &settings(15)).unwrap();
-        let labels = |data: &Dataset<'_>| {
-            data.labels.as_ref().unwrap().read(0..data.rows()).unwrap().to_vec()
-        };
+        let labels =
+            |data: &Dataset<'_>| data.labels().unwrap().read(0..data.rows()).unwrap().to_vec();
         let classes = |data: &Dataset<'_>| {
             let mut labels = labels(data);
             labels.sort_unstable();
@@ -364,7 +362,7 @@ mod tests {
     fn labels_beyond_the_outputs_are_refused() {
         let (data, _) = train();
         let few = Head::new(Array2::eye(CLASSES), ndarray::Array1::zeros(CLASSES)).unwrap();
-        let features: Array2<f32> = read_rows(&*data.features, 0..ROWS).unwrap();
+        let features: Array2<f32> = read_rows(data.features(), 0..ROWS).unwrap();
         let labels: Vec<i64> = (0..ROWS).map(|i| 100 + (i % CLASSES) as i64).collect();
         let data = Dataset::new("train", OwnedRows(features));
         let data = data.with_labels(Labels::from(labels.as_slice())).unwrap();
@@ -375,11 +373,11 @@ mod tests {
     #[test]
     fn without_classes_ood_rows_are_mixed_from_two_rows() {
         let (data, _) = train();
-        let features: Array2<f32> = read_rows(&*data.features, 0..ROWS).unwrap();
+        let features: Array2<f32> = read_rows(data.features(), 0..ROWS).unwrap();
         let plain = Dataset::new("train", OwnedRows(features));
         let (criterion, _, trials) = make(&plain, None, &settings(2)).unwrap();
         assert_eq!((criterion, trials.len()), (Criterion::MixedRows, 2));
-        let ood_rows: Array2<f32> = read_rows(&*trials[0].sets().ood[0].features, 0..100).unwrap();
+        let ood_rows: Array2<f32> = read_rows(trials[0].sets().ood[0].features(), 0..100).unwrap();
         let peaks = |row: ArrayView1<'_, f32>| row.iter().filter(|&&value| value == 5.0).count();
         assert!(ood_rows.rows().into_iter().any(|row| peaks(row) != 1));
     }

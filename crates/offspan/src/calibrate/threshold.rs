@@ -15,7 +15,7 @@ const LEVEL: f64 = 0.95;
 pub struct Promise {
     /// Share of in-distribution rows to keep.
     pub keep: f64,
-    /// How sure the promise is.
+    /// Probability that at least `keep` is really kept.
     pub confidence: f64,
 }
 

@@ -1,5 +1,9 @@
 //! A fitted detector: scores rows, decides, saves and loads.
 
+mod decision;
+
+pub use decision::Decisions;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +20,7 @@ use crate::io::{
     remove_if_exists, write_bytes,
 };
 use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
-use crate::methods::{Found, MethodSpec, Model, ModelSummary};
+use crate::methods::{Found, MethodSpec, Model, ModelSummary, ValidMethod};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Checkpointing, Fitted, Training};
 use crate::{Error, HoldOut, Result};
@@ -152,7 +156,7 @@ impl Detector {
         let hold_out = choose_hold_out(data, options)?;
         let (checkpoint, observer) = (options.checkpoint, options.observer);
         let training = Training { data, head, hold_out, checkpoint, observer };
-        let checked: Vec<Result<MethodSpec>> = specs
+        let checked: Vec<Result<ValidMethod>> = specs
             .iter()
             .map(|spec| {
                 let spec = spec.check()?;
@@ -187,13 +191,14 @@ impl Detector {
 
     /// Fits a method that may share what it needs to know of the training rows with others.
     fn fit_known(
-        spec: &MethodSpec,
+        method: &ValidMethod,
         training: &Training<'_>,
         known: &Statistics,
         options: &FitOptions<'_>,
     ) -> Result<Self> {
-        let fitted = spec.fit(training, known)?;
-        let mut detector = Self::without_threshold(spec.clone(), training.data.width(), fitted);
+        let fitted = method.fit(training, known)?;
+        let mut detector =
+            Self::without_threshold(method.spec().clone(), training.data.width(), fitted);
         if let Some(calibration) = detector.calibration_of(training, options)? {
             detector.set_calibration(calibration);
         }
@@ -480,7 +485,8 @@ impl Detector {
 
     /// Whether a file says that it is a detector.
     #[must_use]
-    pub fn is_detector(path: &Path) -> bool {
+    pub fn is_detector(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
         path.is_file() && Content::of(path).is_ok_and(|content| content == Content::Detector)
     }
 }

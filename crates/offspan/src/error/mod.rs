@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub(crate) mod names;
 pub(crate) mod wording;
 
 use wording::{Named, Setting, as_flags};
@@ -166,8 +167,8 @@ pub enum Error {
     /// An option that a method does not take.
     #[error("{} has no meaning for {whom}; {hint}", Named(flag))]
     OptionWithoutMeaning {
-        /// The option, as the catalogue has it.
-        flag: &'static str,
+        /// The option, in words joined by hyphens.
+        flag: String,
         /// The methods.
         whom: String,
         /// What they take, or where that is told.

@@ -43,7 +43,8 @@ pub fn create_atomically(
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
     create_atomically(path, |file| file.write_all(bytes))
 }
 
@@ -51,7 +52,8 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write_text(path: &Path, text: &str) -> Result<()> {
+pub fn write_text(path: impl AsRef<Path>, text: &str) -> Result<()> {
+    let path = path.as_ref();
     write_bytes(path, text.as_bytes())
 }
 
@@ -76,7 +78,8 @@ fn folder_of(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the path is a folder, or its folder does not exist or refuses new files.
-pub fn check_writable(path: &Path) -> Result<()> {
+pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
     if path.is_dir() {
         return Err(Error::io("write", path)(std::io::ErrorKind::IsADirectory.into()));
     }
@@ -94,7 +97,8 @@ pub fn check_writable(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// If it is there and cannot be removed.
-pub fn remove_if_exists(path: &Path) -> Result<()> {
+pub fn remove_if_exists(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("remove", path)(error))

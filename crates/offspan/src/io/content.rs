@@ -58,7 +58,8 @@ impl Content {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let beginning = beginning_of(path)?;
         if beginning.is_empty() {
             return Ok(Content::Empty);
@@ -128,7 +129,8 @@ impl Display for Content {
 ///
 /// # Errors
 /// If it is of another kind, or cannot be read.
-pub fn check_replaces(path: &Path, written: Content) -> Result<()> {
+pub fn check_replaces(path: impl AsRef<Path>, written: Content) -> Result<()> {
+    let path = path.as_ref();
     if !path.is_file() {
         return Ok(());
     }
@@ -144,7 +146,8 @@ pub fn check_replaces(path: &Path, written: Content) -> Result<()> {
 ///
 /// # Errors
 /// If the file cannot be read, or is none of ours.
-pub fn stored_checksum(path: &Path) -> Result<Option<String>> {
+pub fn stored_checksum(path: impl AsRef<Path>) -> Result<Option<String>> {
+    let path = path.as_ref();
     let file = TensorFile::open(path)?;
     let document = WITH_DOCUMENT.into_iter().find_map(|kind| file.metadata(kind.key()));
     let Some(document) = document else {

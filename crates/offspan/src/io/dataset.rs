@@ -14,17 +14,14 @@ use crate::{Error, Result};
 
 /// Rows of features with what belongs to them.
 pub struct Dataset<'a> {
-    /// What to call it in messages and reports.
-    pub name: String,
+    pub(crate) name: String,
     /// Penultimate features, one row per sample.
-    pub features: Box<dyn FeatureSource + 'a>,
-    /// The network's outputs for the same rows.
-    pub logits: Option<Box<dyn FeatureSource + 'a>>,
-    /// Class labels of the same rows.
-    pub labels: Option<Labels>,
+    pub(crate) features: Box<dyn FeatureSource + 'a>,
+    pub(crate) logits: Option<Box<dyn FeatureSource + 'a>>,
+    pub(crate) labels: Option<Labels>,
     /// What else a network gave for the same rows, by the tensor's name: un-pooled maps, outputs of
     /// other heads. A few methods ask for one.
-    pub extras: BTreeMap<String, Extra<'a>>,
+    pub(crate) extras: BTreeMap<String, Extra<'a>>,
     /// Small pictures of the same rows.
     thumbnails: Option<Thumbnails>,
 }
@@ -48,6 +45,53 @@ impl<'a> Dataset<'a> {
             extras: BTreeMap::new(),
             thumbnails: None,
         }
+    }
+
+    /// What to call it in messages and reports.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Dataset { name: name.into(), ..self }
+    }
+
+    /// Penultimate features, one row per sample.
+    #[must_use]
+    pub fn features(&self) -> &(dyn FeatureSource + 'a) {
+        &*self.features
+    }
+
+    /// The network's outputs for the same rows.
+    #[must_use]
+    pub fn logits(&self) -> Option<&(dyn FeatureSource + 'a)> {
+        self.logits.as_deref()
+    }
+
+    /// Class labels of the same rows.
+    #[must_use]
+    pub fn labels(&self) -> Option<&Labels> {
+        self.labels.as_ref()
+    }
+
+    /// What else a network gave for the same rows, by the tensor's name.
+    #[must_use]
+    pub fn extras(&self) -> &BTreeMap<String, Extra<'a>> {
+        &self.extras
+    }
+
+    /// The same without what belongs to the rows under this name: `logits`, `labels` or another tensor.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        match name {
+            "logits" => self.logits = None,
+            "labels" => self.labels = None,
+            _ => drop(self.extras.remove(name)),
+        }
+        self
     }
 
     /// Adds another tensor: one row of numbers per sample, each of this shape.
@@ -229,7 +273,8 @@ impl Gathered {
 ///
 /// # Errors
 /// If the file cannot be read or is malformed.
-pub fn open_dataset(path: &Path, raw: Option<RawLayout>) -> Result<Dataset<'static>> {
+pub fn open_dataset(path: impl AsRef<Path>, raw: Option<RawLayout>) -> Result<Dataset<'static>> {
+    let path = path.as_ref();
     let name = path.display().to_string();
     if raw.is_none() && matches!(file_kind(path)?, FileKind::SafeTensors) {
         return Dataset::from_tensors(&name, &TensorFile::open(path)?);
@@ -431,7 +476,8 @@ impl LastBlock {
 ///
 /// # Errors
 /// If a file cannot be read or the shapes do not fit.
-pub fn open_head(path: &Path) -> Result<Head> {
+pub fn open_head(path: impl AsRef<Path>) -> Result<Head> {
+    let path = path.as_ref();
     let pair = path.to_str().and_then(|text| text.split_once(','));
     if let (Some((weight, bias)), false) = (pair, path.exists()) {
         return Head::from_npy(Path::new(weight), Path::new(bias));

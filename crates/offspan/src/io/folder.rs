@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// # Errors
 /// If a folder cannot be read, a folder inside it has no feature file or holds further folders, or
 /// logits or labels belong to no file.
-pub fn feature_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn feature_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let folder = folder.as_ref();
     let (mut files, folders) = entries(folder)?;
     for inner in folders {
         let (more, deeper) = entries(&inner)?;
@@ -37,7 +38,8 @@ pub fn feature_files(folder: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// If a file is malformed, does not have as many rows, or holds what the feature file has itself.
-pub fn open_with_neighbours(path: &Path) -> Result<Dataset<'static>> {
+pub fn open_with_neighbours(path: impl AsRef<Path>) -> Result<Dataset<'static>> {
+    let path = path.as_ref();
     let mut dataset = open_dataset(path, None)?;
     let beside = |what: &str| {
         let neighbour = path.with_file_name(format!("{}-{what}.npy", stem(path)));

@@ -116,7 +116,8 @@ impl Labels {
 ///
 /// # Errors
 /// If the file cannot be read or is not such an array.
-pub fn open_labels(path: &Path) -> Result<Labels> {
+pub fn open_labels(path: impl AsRef<Path>) -> Result<Labels> {
+    let path = path.as_ref();
     match file_kind(path)? {
         FileKind::Npy => open_npy(path),
         FileKind::SafeTensors => TensorFile::open(path)?.labels("labels"),

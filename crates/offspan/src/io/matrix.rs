@@ -239,7 +239,12 @@ impl FeatureSource for Matrix {
 ///
 /// # Errors
 /// If the file cannot be read or is not such a table.
-pub fn open_matrix(path: &Path, tensor: &str, layout: Option<RawLayout>) -> Result<Matrix> {
+pub fn open_matrix(
+    path: impl AsRef<Path>,
+    tensor: &str,
+    layout: Option<RawLayout>,
+) -> Result<Matrix> {
+    let path = path.as_ref();
     if let Some(layout) = layout {
         return raw::open(path, layout);
     }
@@ -251,7 +256,8 @@ pub fn open_matrix(path: &Path, tensor: &str, layout: Option<RawLayout>) -> Resu
 
 /// Whether a file's name says that it carries its own header.
 #[must_use]
-pub fn has_header(path: &Path) -> bool {
+pub fn has_header(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
     path.extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("npy") || e.eq_ignore_ascii_case("safetensors"))
 }

@@ -341,7 +341,8 @@ pub(super) fn open_column(path: &Path) -> Result<Option<Matrix>> {
 ///
 /// # Errors
 /// If the file is neither.
-pub fn read_index_list(path: &Path) -> Result<Vec<u64>> {
+pub fn read_index_list(path: impl AsRef<Path>) -> Result<Vec<u64>> {
+    let path = path.as_ref();
     if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
         let labels = super::labels::open_npy(path)?;
         let values = labels.read(0..labels.len())?;

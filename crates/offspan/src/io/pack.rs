@@ -25,7 +25,8 @@ pub struct Pack {
 
 /// Whether a path is a folder that holds a training split.
 #[must_use]
-pub fn is_pack(path: &Path) -> bool {
+pub fn is_pack(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
     path.is_dir()
 }
 
@@ -34,7 +35,8 @@ impl Pack {
     ///
     /// # Errors
     /// If `train` is missing, a file is malformed, or widths differ.
-    pub fn open(folder: &Path) -> Result<Self> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let folder = folder.as_ref();
         Self::open_with(folder, None)
     }
 
@@ -45,7 +47,8 @@ impl Pack {
     /// # Errors
     /// If there are no training rows, a file is malformed, widths differ, or the layout is missing
     /// or has no file to belong to.
-    pub fn open_with(folder: &Path, layout: Option<RawLayout>) -> Result<Self> {
+    pub fn open_with(folder: impl AsRef<Path>, layout: Option<RawLayout>) -> Result<Self> {
+        let folder = folder.as_ref();
         std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -17,7 +17,8 @@ const WHAT: &str = "a file of scores";
 ///
 /// # Errors
 /// If the file cannot be read, or a score in it is no number.
-pub fn read_scores(path: &Path) -> Result<Option<Vec<f64>>> {
+pub fn read_scores(path: impl AsRef<Path>) -> Result<Option<Vec<f64>>> {
+    let path = path.as_ref();
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("").to_ascii_lowercase();
     let scores = match extension.as_str() {
         "csv" => from_csv(path)?,

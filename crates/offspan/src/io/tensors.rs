@@ -370,7 +370,8 @@ impl TensorFile {
 ///
 /// # Errors
 /// If the file cannot be read or is not such an array.
-pub fn read_vector(path: &Path, tensor: &str) -> Result<Array1<f64>> {
+pub fn read_vector(path: impl AsRef<Path>, tensor: &str) -> Result<Array1<f64>> {
+    let path = path.as_ref();
     match file_kind(path)? {
         FileKind::Npy => npy::read_vector(path),
         FileKind::SafeTensors => TensorFile::open(path)?.array1(tensor),

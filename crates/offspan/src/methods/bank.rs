@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{Found, Stored};
+use super::option::{Given, OptionInfo, OptionValue, option};
 use crate::error::in_order;
 use crate::io::observer::check_interrupt;
 use crate::numeric::random::{Random, Stream};
@@ -20,6 +21,10 @@ use crate::{Error, Result};
 
 /// Rows of the bank that a block of queries meets at a time.
 const TILE: usize = 1024;
+
+pub(super) const NEIGHBOURS: OptionInfo = option("neighbours", "K", "Nearest neighbours");
+pub(super) const BANK: OptionInfo =
+    option("bank", "SHARE", "Share of the training rows that the bank of neighbours holds");
 
 /// Unit training rows.
 #[derive(Debug, Clone)]
@@ -53,6 +58,22 @@ impl BankSize {
         match self {
             BankSize::Share(share) => (share * of as f64).round() as usize,
             BankSize::OnePercent => of.div_ceil(100).max(SMALL_BANK).min(of),
+        }
+    }
+}
+
+impl OptionValue for BankSize {
+    fn set(&mut self, given: &Given) -> Result<(), String> {
+        let mut share = 0.0;
+        OptionValue::set(&mut share, given)?;
+        *self = BankSize::Share(share);
+        Ok(())
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            BankSize::Share(share) => share.text(),
+            BankSize::OnePercent => Some("0.01, but at least 10,000 rows".to_owned()),
         }
     }
 }

@@ -2,16 +2,22 @@
 //! Σ_S λ_S·max_i cos(z_S, z_iS)·‖z_S‖ over training rows i, with λ_S = 1/mean‖z_iS‖; plus, where the
 //! shift classifier's logit of the true shift is given, Σ_S logit_S/mean(logit_S).
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, Axis, s};
+use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
-use super::model::{Found, Scorer, Stored, rows_of};
+use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
+use super::model::{Found, Model, Scorer, Stored, rows_of};
 use crate::io::observer::check_interrupt;
 use crate::io::{Dataset, Extra, TensorWriter, read_finite};
 use crate::numeric::vector;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
-use crate::training::{BLOCK, Training};
+use crate::training::statistics::Statistics;
+use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "csi";
@@ -20,9 +26,57 @@ const SHIFT_LOGITS: &str = "csi_shift_logits";
 const HINT: &str = "store the contrastive features of each row's shifted views as `csi_features` \
                     [rows, views, width] beside `features`";
 
+/// Parameters of CSI: none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CsiParams {}
+
+impl Method for CsiParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "similarity to training rows over shifted views",
+            needs: "`csi_features` [rows, views, width]: contrastive features of each view; `csi_shift_logits` [rows, views] where the network has a shift classifier; the file holds the bank (4 bytes × rows × views × width)",
+            source: "Tack et al., CSI: Novelty Detection via Contrastive Learning on Distributionally Shifted Instances, 2020",
+            parity: OWN_FIXTURE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
+
+    fn follows_steps(&self) -> bool {
+        false
+    }
+}
+
+impl Fit for CsiParams {
+    fn check_inputs(&self, _: &str, training: &Training<'_>) -> Result<()> {
+        let data = training.data;
+        let (views, _) = shape(data)?;
+        match data.extras.get(SHIFT_LOGITS) {
+            Some(logits) => check_shift_logits(logits, views, data),
+            None => Ok(()),
+        }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_known(self, known, Csi::fit(training)?))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(Csi::read(stored)?))
+    }
+}
+
 /// One bank per view.
 #[derive(Debug, Clone)]
-pub(crate) struct Csi {
+struct Csi {
     /// All views' banks under one another.
     banks: Array2<f32>,
     views: usize,
@@ -31,16 +85,7 @@ pub(crate) struct Csi {
 }
 
 impl Csi {
-    /// Fails unless the rows carry shifted views.
-    pub(super) fn check(data: &Dataset<'_>) -> Result<()> {
-        let (views, _) = shape(data)?;
-        match data.extras.get(SHIFT_LOGITS) {
-            Some(logits) => check_shift_logits(logits, views, data),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn fit(training: &Training<'_>) -> Result<Self> {
+    fn fit(training: &Training<'_>) -> Result<Self> {
         let (views, width) = shape(training.data)?;
         let features = training.data.extra(NAME, FEATURES, HINT)?;
         let kept = training.kept();
@@ -77,7 +122,7 @@ impl Csi {
         Ok(Csi { banks, views, weights: weights.into() })
     }
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+    fn read(stored: Stored<'_>) -> Result<Self> {
         let banks: Array2<f32> = stored.file.array2(&format!("{}banks", stored.prefix))?;
         let views = stored.number("views")? as usize;
         let weights = stored.file.array1(&format!("{}weights", stored.prefix))?;

@@ -1,37 +1,93 @@
 //! DML (Zhang & Xiang 2023): max_c cos(z, w_c) + λ‖z‖, the two parts of the largest logit weighed
 //! anew; the bias is not used.
 
-use ndarray::Array2;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Scorer, Stored, rows_of};
-use crate::Result;
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Model, Scorer, Stored, rows_of};
+use super::option::{OptionInfo, Options, option};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
-use crate::training::Training;
+use crate::training::statistics::Statistics;
+use crate::training::{Fitted, Training};
+use crate::{Error, Result};
 
-/// Unit rows of the last layer.
-#[derive(Debug, Clone)]
-pub(crate) struct Dml {
-    norm_weight: f64,
-    directions: Array2<f64>,
+const NAME: &str = "dml";
+const NORM_WEIGHT: OptionInfo = option("norm-weight", "L", "dml: weight of the feature norm");
+
+/// Parameters of DML.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DmlParams {
+    /// λ
+    pub norm_weight: f64,
 }
 
-impl Dml {
-    pub(super) fn fit(norm_weight: f64, training: &Training<'_>) -> Result<Self> {
-        let mut directions = training.head("dml")?.weight.clone();
+impl Default for DmlParams {
+    fn default() -> Self {
+        DmlParams { norm_weight: 0.002 }
+    }
+}
+
+impl Method for DmlParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "largest cosine with a class's weights, plus the weighted norm",
+            needs: "features and head",
+            source: "Zhang & Xiang, Decoupling MaxLogit for Out-of-Distribution Detection, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&NORM_WEIGHT, &mut self.norm_weight).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        if !self.norm_weight.is_finite() {
+            return Err(Error::parameter("norm-weight", "a finite number", self.norm_weight));
+        }
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for DmlParams {
+    fn uses_head(&self) -> bool {
+        true
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let mut directions = training.head(NAME)?.weight.clone();
         for mut row in directions.rows_mut() {
             // A class without weights has no direction and a cosine of 0 with everything.
             normalise(contiguous_mut(&mut row));
         }
-        Ok(Dml { norm_weight, directions })
+        Ok(from_known(self, known, Dml { norm_weight: self.norm_weight, directions }))
     }
 
-    pub(super) fn read(norm_weight: f64, stored: Stored<'_>) -> Result<Self> {
-        Ok(Dml { norm_weight, directions: stored.matrix("directions", None, stored.width)? })
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let directions = stored.matrix("directions", None, stored.width)?;
+        Ok(Arc::new(Dml { norm_weight: self.norm_weight, directions }))
     }
+}
+
+/// Unit rows of the last layer.
+#[derive(Debug, Clone)]
+struct Dml {
+    norm_weight: f64,
+    directions: Array2<f64>,
 }
 
 impl Scorer for Dml {

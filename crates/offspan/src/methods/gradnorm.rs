@@ -1,29 +1,66 @@
 //! GradNorm (Huang et al. 2021): ‖z‖₁ · Σ_c |C·p_c − 1|, the closed form of the L1 norm of the last
 //! layer's gradient of the divergence between softmax and uniform.
 
-use super::model::{Scorer, Stored, logits_of, rows_of, write_head};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Model, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::training::Training;
-use crate::training::logits::{LogitSource, Need, softmax};
+use crate::numeric::vector::contiguous_mut;
+use crate::training::logits::softmax;
+use crate::training::statistics::Statistics;
+use crate::training::{Fitted, Training};
 
 const NAME: &str = "gradnorm";
 
-/// The last layer is kept for rows that come without logits.
-#[derive(Debug, Clone)]
-pub(crate) struct GradNorm {
-    head: Option<Head>,
+/// Parameters of GradNorm: none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GradNormParams {}
+
+impl Method for GradNormParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "L1 norm of the last layer's gradient, in closed form",
+            needs: "features; logits or head",
+            source: "Huang et al., On the Importance of Gradients for Detecting Distributional Shifts, 2021",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
 }
 
-impl GradNorm {
-    pub(super) fn fit(training: &Training<'_>) -> Result<Self> {
-        LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
-        Ok(GradNorm { head: training.head.map(Head::without_block) })
+impl Fit for GradNormParams {
+    fn uses_logits(&self) -> bool {
+        true
     }
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
-        Ok(GradNorm { head: stored.head()? })
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let head = training.head.map(Head::without_block);
+        Ok(from_known(self, known, GradNorm { head }))
     }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(GradNorm { head: stored.head()? }))
+    }
+}
+
+/// The last layer is kept for rows that come without logits.
+#[derive(Debug, Clone)]
+struct GradNorm {
+    head: Option<Head>,
 }
 
 impl Scorer for GradNorm {
@@ -36,7 +73,7 @@ impl Scorer for GradNorm {
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let classes = logits.ncols() as f64;
         for ((out, z), mut logits) in out.iter_mut().zip(z.rows()).zip(logits.rows_mut()) {
-            softmax(crate::numeric::vector::contiguous_mut(&mut logits));
+            softmax(contiguous_mut(&mut logits));
             let length: f64 = z.iter().map(|x| x.abs()).sum();
             *out = length * logits.iter().map(|p| (classes * p - 1.0).abs()).sum::<f64>();
         }

@@ -1,31 +1,77 @@
 //! GradOrth (Behpour et al. 2023): ‖p − 1/C‖₂·‖Bᵀz‖₂, the last layer's gradient projected on the
 //! subspace B of the uncentred training rows that holds a share of their energy.
 
-use ndarray::{Array2, Axis, s};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use ndarray::{Array2, Axis, s};
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::option::{EXPLAINED_VARIANCE, Options};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::subspace::Components;
-use crate::training::Training;
 use crate::training::logits::softmax;
-use crate::training::statistics::Statistics;
+use crate::training::statistics::{Needs, Statistics};
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "gradorth";
 
-/// The subspace, one direction per row.
-#[derive(Debug, Clone)]
-pub(crate) struct GradOrth {
-    directions: Array2<f64>,
-    head: Option<Head>,
+/// Parameters of GradOrth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GradOrthParams {
+    /// Share of the energy that the subspace holds.
+    pub explained_variance: f64,
 }
 
-impl GradOrth {
-    pub(super) fn fit(share: f64, training: &Training<'_>, known: &Statistics) -> Result<Self> {
+impl Default for GradOrthParams {
+    fn default() -> Self {
+        GradOrthParams { explained_variance: 0.97 }
+    }
+}
+
+impl Method for GradOrthParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "the last layer's gradient within the subspace of the training rows",
+            needs: "features; logits or head",
+            source: "Behpour et al., GradOrth, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&EXPLAINED_VARIANCE, &mut self.explained_variance).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Components::ExplainedVariance(self.explained_variance).check()?;
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for GradOrthParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { moments: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
         let moments = known.moments();
         let mean = moments.mean().clone().insert_axis(Axis(1));
         let second = moments.covariance() + mean.dot(&mean.t());
@@ -34,15 +80,23 @@ impl GradOrth {
         if values.iter().sum::<f64>() <= 0.0 {
             return Err(Error::NoVariance { what: training.data.name.clone() });
         }
-        let kept = Components::ExplainedVariance(share).choose(&values)?;
+        let kept = Components::ExplainedVariance(self.explained_variance).choose(&values)?;
         let directions = eigen.vectors.slice(s![..kept, ..]).as_standard_layout().into_owned();
-        Ok(GradOrth { directions, head: training.head.map(Head::without_block) })
+        let head = training.head.map(Head::without_block);
+        Ok(from_known(self, known, GradOrth { directions, head }))
     }
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
         let directions = stored.matrix("directions", None, stored.width)?;
-        Ok(GradOrth { directions, head: stored.head()? })
+        Ok(Arc::new(GradOrth { directions, head: stored.head()? }))
     }
+}
+
+/// The subspace, one direction per row.
+#[derive(Debug, Clone)]
+struct GradOrth {
+    directions: Array2<f64>,
+    head: Option<Head>,
 }
 
 impl Scorer for GradOrth {

@@ -1,35 +1,84 @@
 //! Distance to the k-th nearest training row (Sun et al. 2022): −(k-th smallest ‖ẑ − ẑ_i‖²).
 
-use ndarray::Array2;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::bank::{Bank, BankSize, bank_rows};
-use super::model::{Found, Scorer, Stored, put_last};
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
+use super::model::{Found, Model, Scorer, Stored, put_last};
+use super::option::{Options, SEED};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter, read_finite};
 use crate::span::preprocess::Preprocess;
+use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
+
+/// Parameters of KNN.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct KnnParams {
+    /// k
+    pub neighbours: usize,
+    /// How many of the training rows the bank holds.
+    pub bank: BankSize,
+    /// Seed of the choice of the bank's rows.
+    pub seed: u64,
+}
+
+impl Default for KnnParams {
+    fn default() -> Self {
+        KnnParams { neighbours: 50, bank: BankSize::Share(1.0), seed: 0 }
+    }
+}
+
+impl Method for KnnParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: "knn",
+            summary: "distance to the k-th nearest training row, on unit vectors",
+            needs: "features only; the file holds the bank (4 bytes × rows × width)",
+            source: "Sun et al., Out-of-Distribution Detection with Deep Nearest Neighbors, 2022",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        "knn".into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&NEIGHBOURS, &mut self.neighbours)?;
+        options.add(&BANK, &mut self.bank)?;
+        options.add(&SEED, &mut self.seed).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        self.bank.check()?;
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for KnnParams {
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
+        let neighbours = self.neighbours;
+        Ok(from_walk(Bank::gather(&rows, training)?.map(|bank| Knn { neighbours, bank })))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let bank = Bank::read(self.neighbours, stored)?;
+        Ok(Arc::new(Knn { neighbours: self.neighbours, bank }))
+    }
+}
 
 /// The bank and k.
 #[derive(Debug, Clone)]
-pub(crate) struct Knn {
+struct Knn {
     neighbours: usize,
     bank: Bank,
-}
-
-impl Knn {
-    pub(super) fn fit(
-        neighbours: usize,
-        size: BankSize,
-        seed: u64,
-        training: &Training<'_>,
-    ) -> Result<Fitted<Self>> {
-        let rows = bank_rows(size, neighbours, seed, training)?;
-        Ok(Bank::gather(&rows, training)?.map(|bank| Knn { neighbours, bank }))
-    }
-
-    pub(super) fn read(neighbours: usize, stored: Stored<'_>) -> Result<Self> {
-        Ok(Knn { neighbours, bank: Bank::read(neighbours, stored)? })
-    }
 }
 
 /// Unit queries in single precision, and those that have no direction.

@@ -1,13 +1,21 @@
 //! Scores of the logits alone: nothing is fitted.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::model::{Scorer, Stored, logits_of, write_head};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Model, Scorer, Stored, logits_of, write_head};
+use super::option::{OptionInfo, Options, option};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
-use crate::training::Training;
-use crate::training::logits::{LogitSource, Need, energy};
+use crate::training::logits::energy;
+use crate::training::statistics::Statistics;
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
+
+const TEMPERATURE: OptionInfo = option("temperature", "T", "Temperature of the softmax");
 
 /// A score of the logits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -30,8 +38,86 @@ pub enum LogitScore {
     },
 }
 
+impl Method for LogitScore {
+    fn entries() -> Vec<Entry<Self>> {
+        let entry = |name, summary, source, default| Entry {
+            name,
+            summary,
+            needs: "logits, or features and head",
+            source,
+            parity: GOLDEN_BASELINE,
+            default,
+        };
+        vec![
+            entry(
+                "msp",
+                "largest softmax probability",
+                "Hendrycks & Gimpel, A Baseline for Detecting Misclassified and Out-of-Distribution Examples, 2017",
+                LogitScore::Msp,
+            ),
+            entry(
+                "max-logit",
+                "largest logit",
+                "Hendrycks et al., Scaling Out-of-Distribution Detection for Real-World Settings, 2022",
+                LogitScore::MaxLogit,
+            ),
+            entry(
+                "energy",
+                "logsumexp of the logits",
+                "Liu et al., Energy-based Out-of-distribution Detection, 2020",
+                LogitScore::Energy { temperature: 1.0 },
+            ),
+            entry(
+                "odin",
+                "largest softmax probability at a high temperature; without the perturbation of the input, which needs the network",
+                "Liang et al., Enhancing the Reliability of Out-of-distribution Image Detection, 2018",
+                LogitScore::Odin { temperature: 1000.0 },
+            ),
+        ]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        LogitScore::name(*self).into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        match self {
+            LogitScore::Msp | LogitScore::MaxLogit => Ok(()),
+            LogitScore::Energy { temperature } | LogitScore::Odin { temperature } => {
+                options.add(&TEMPERATURE, temperature).map(drop)
+            }
+        }
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        match *self {
+            LogitScore::Energy { temperature } | LogitScore::Odin { temperature }
+                if !(temperature > 0.0 && temperature.is_finite()) =>
+            {
+                Err(Error::parameter("temperature", "a number above 0", temperature))
+            }
+            score => Ok(Arc::new(score)),
+        }
+    }
+}
+
+impl Fit for LogitScore {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let head = training.head.map(Head::without_block);
+        Ok(from_known(self, known, LogitModel { score: *self, head }))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(LogitModel { score: *self, head: stored.head()? }))
+    }
+}
+
 impl LogitScore {
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             LogitScore::Msp => "msp",
             LogitScore::MaxLogit => "max-logit",
@@ -40,19 +126,8 @@ impl LogitScore {
         }
     }
 
-    pub(super) fn check(self) -> Result<()> {
-        match self {
-            LogitScore::Energy { temperature } | LogitScore::Odin { temperature }
-                if !(temperature > 0.0 && temperature.is_finite()) =>
-            {
-                Err(Error::parameter("temperature", "a number above 0", temperature))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The score of one row.
-    pub(super) fn of(self, logits: &[f64]) -> f64 {
+    fn of(self, logits: &[f64]) -> f64 {
         let largest = logits.iter().fold(f64::NEG_INFINITY, |m, &l| m.max(l));
         let top_probability = |temperature: f64| {
             1.0 / logits.iter().map(|l| ((l - largest) / temperature).exp()).sum::<f64>()
@@ -71,17 +146,6 @@ impl LogitScore {
 pub(crate) struct LogitModel {
     score: LogitScore,
     head: Option<Head>,
-}
-
-impl LogitModel {
-    pub(super) fn fit(score: LogitScore, training: &Training<'_>) -> Result<Self> {
-        LogitSource::of(training.data, training.head, None, Need::Method(score.name()))?;
-        Ok(LogitModel { score, head: training.head.map(Head::without_block) })
-    }
-
-    pub(super) fn read(score: LogitScore, stored: Stored<'_>) -> Result<Self> {
-        Ok(LogitModel { score, head: stored.head()? })
-    }
 }
 
 impl Scorer for LogitModel {

@@ -3,10 +3,16 @@
 //! Fisher information) and projected on the class means of the gradient; a linear probe on the
 //! standardised projections gives logits, and their energy is the score.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
+use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::option::{OptionInfo, Options, option};
 use crate::error::in_order;
 use crate::io::observer::check_interrupt;
 use crate::io::{Dataset, Head, TensorWriter};
@@ -15,7 +21,7 @@ use crate::numeric::optimise::{Stop, minimise};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::training::logits::{LogitSource, Need, energy, softmax};
-use crate::training::statistics::labels_of;
+use crate::training::statistics::{Statistics, labels_of};
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
@@ -31,9 +37,71 @@ const PROBE_ROWS: usize = 100_000;
 const ROWS: usize = 32;
 const PROBE: Stop = Stop { gradient: 1e-9, most_steps: 3000 };
 
+const RIDGE: OptionInfo = option("ridge", "L", "low-dim: ridge of the linear probe");
+
+/// Parameters of low-dimensional gradients.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LowDimParams {
+    /// Ridge of the probe.
+    pub ridge: f64,
+}
+
+impl Default for LowDimParams {
+    fn default() -> Self {
+        LowDimParams { ridge: 0.01 }
+    }
+}
+
+impl Method for LowDimParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "energy of a linear probe on low-dimensional last-layer gradients",
+            needs: "features, labels; logits or head; classes² × width numbers of memory",
+            source: "Wu et al., Low-Dimensional Gradient Helps Out-of-Distribution Detection, 2024",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&RIDGE, &mut self.ridge).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        if !(self.ridge > 0.0 && self.ridge.is_finite()) {
+            return Err(Error::parameter("ridge", "a number above 0", self.ridge));
+        }
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for LowDimParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn check_inputs(&self, name: &str, training: &Training<'_>) -> Result<()> {
+        training.labels(name)?;
+        check_common_inputs(self, name, training)
+    }
+
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_walk(LowDim::fit(self.ridge, training)?))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(LowDim::read(stored)?))
+    }
+}
+
 /// Projection and probe.
 #[derive(Debug, Clone)]
-pub(crate) struct LowDim {
+struct LowDim {
     /// One row of C·m numbers per class, divided by the deviation of its projection.
     projection: Array2<f64>,
     /// What makes the projections' mean 0.
@@ -47,14 +115,7 @@ pub(crate) struct LowDim {
 }
 
 impl LowDim {
-    pub(super) fn check(ridge: f64) -> Result<()> {
-        if ridge > 0.0 && ridge.is_finite() {
-            return Ok(());
-        }
-        Err(Error::parameter("ridge", "a number above 0", ridge))
-    }
-
-    pub(super) fn fit(ridge: f64, training: &Training<'_>) -> Result<Fitted<Self>> {
+    fn fit(ridge: f64, training: &Training<'_>) -> Result<Fitted<Self>> {
         let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
         let labels = training.labels(NAME)?;
         let (classes, width) = (source.classes(), training.data.width());
@@ -159,7 +220,7 @@ impl LowDim {
         Ok(())
     }
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+    fn read(stored: Stored<'_>) -> Result<Self> {
         let probe: Array2<f64> = stored.file.array2(&format!("{}probe", stored.prefix))?;
         let classes = probe.nrows();
         if probe.ncols() != classes + 1 {

@@ -5,25 +5,133 @@
 //! All three are ‖A(x − x̄) − ν_c‖² for the nearest centre c, with A = Λ^(−1/2)Vᵀ from the
 //! pseudo-inverse of a covariance: directions whose eigenvalue is rounding noise are left out.
 
-use ndarray::{Array1, Array2, Axis, s};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Found, Scorer, Stored, put_last, rows_of};
+use ndarray::{Array1, Array2, Axis, s};
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Found, Model, Scorer, Stored, put_last, rows_of};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
 use crate::span::preprocess::Preprocess;
-use crate::training::Training;
-use crate::training::statistics::{ClassMeans, Statistics};
+use crate::training::statistics::{ClassMeans, Needs, Statistics};
+use crate::training::{Fitted, Training};
 use crate::{Error, Moments, Result};
 
 /// Channels of SSD whose deviation is at most this share of the largest are constant.
 const CONSTANT_CHANNEL: f64 = 1e-6;
 
+/// Parameters of the distance to the nearest class mean.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MahalanobisParams {
+    /// Whether rows are scaled to unit length first (Mahalanobis++).
+    pub unit: bool,
+}
+
+impl Method for MahalanobisParams {
+    fn entries() -> Vec<Entry<Self>> {
+        let entry = |name, summary, source, unit| Entry {
+            name,
+            summary,
+            needs: "features and labels",
+            source,
+            parity: GOLDEN_BASELINE,
+            default: MahalanobisParams { unit },
+        };
+        vec![
+            entry(
+                "mahalanobis",
+                "distance to the nearest class mean under one covariance",
+                "Lee et al., A Simple Unified Framework for Detecting Out-of-Distribution Samples, 2018",
+                false,
+            ),
+            entry(
+                "mahalanobis-pp",
+                "the same on unit vectors",
+                "Mueller & Hein, Mahalanobis++, 2025",
+                true,
+            ),
+        ]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        if self.unit { "mahalanobis-pp" } else { "mahalanobis" }.into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for MahalanobisParams {
+    fn needs(&self) -> Needs {
+        let unit = self.unit;
+        Needs {
+            moments: !unit,
+            classes: !unit,
+            unit_moments: unit,
+            unit_classes: unit,
+            ..Needs::default()
+        }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let model = Mahalanobis::to_classes(self.unit, training, known)?;
+        Ok(from_known(self, known, model))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(Mahalanobis::read(self.unit, stored)?))
+    }
+}
+
+/// Parameters of SSD: none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SsdParams {}
+
+impl Method for SsdParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: "ssd",
+            summary: "Mahalanobis distance of standardised unit vectors to their mean",
+            needs: "features only",
+            source: "Sehwag et al., SSD: A Unified Framework for Self-Supervised Outlier Detection, 2021",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        "ssd".into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for SsdParams {
+    fn needs(&self) -> Needs {
+        Needs { unit_moments: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_known(self, known, Mahalanobis::to_mean(training, known)?))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(Mahalanobis::read(true, stored)?))
+    }
+}
+
 /// Whitened distances to centres.
 #[derive(Debug, Clone)]
-pub(crate) struct Mahalanobis {
+struct Mahalanobis {
     /// Whether rows are scaled to unit length.
     unit: bool,
     centre: Array1<f64>,
@@ -35,7 +143,7 @@ pub(crate) struct Mahalanobis {
 
 impl Mahalanobis {
     /// Distance to the nearest class mean.
-    pub(super) fn fit(unit: bool, training: &Training<'_>, known: &Statistics) -> Result<Self> {
+    fn to_classes(unit: bool, training: &Training<'_>, known: &Statistics) -> Result<Self> {
         let (moments, classes) = if unit {
             (known.unit_moments(), known.unit_classes())
         } else {
@@ -49,7 +157,7 @@ impl Mahalanobis {
     }
 
     /// SSD: one centre, every channel standardised first.
-    pub(super) fn fit_ssd(training: &Training<'_>, known: &Statistics) -> Result<Self> {
+    fn to_mean(training: &Training<'_>, known: &Statistics) -> Result<Self> {
         let moments = known.unit_moments();
         let covariance = moments.covariance();
         let deviations = covariance.diag().mapv(|variance| variance.max(0.0).sqrt());
@@ -71,7 +179,7 @@ impl Mahalanobis {
         Ok(Mahalanobis { unit: true, centre: moments.mean().clone(), whitening, centres })
     }
 
-    pub(super) fn read(unit: bool, stored: Stored<'_>) -> Result<Self> {
+    fn read(unit: bool, stored: Stored<'_>) -> Result<Self> {
         let centre = stored.vector("centre", stored.width)?;
         let whitening: Array2<f64> = stored.matrix("whitening", None, stored.width)?;
         let centres = stored.matrix("centres", None, whitening.nrows())?;

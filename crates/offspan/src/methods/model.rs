@@ -65,17 +65,66 @@ pub(crate) enum ModelSummary {
     Rectified { steps: Vec<StepSummary>, score: Box<ModelSummary> },
 }
 
+/// The kinds of results, of which each method has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Results {
+    Kpca,
+    KpcaEnsemble,
+    Baseline,
+    LearnedKpca,
+    Rectified,
+}
+
+impl ModelSummary {
+    pub(crate) fn kind(&self) -> Results {
+        match self {
+            ModelSummary::Kpca(_) => Results::Kpca,
+            ModelSummary::KpcaEnsemble(_) => Results::KpcaEnsemble,
+            ModelSummary::Baseline { .. } => Results::Baseline,
+            ModelSummary::LearnedKpca { .. } => Results::LearnedKpca,
+            ModelSummary::Rectified { .. } => Results::Rectified,
+        }
+    }
+}
+
 /// Reads the tensors of one model in a detector file.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'a> {
     pub(crate) file: &'a TensorFile,
     pub(crate) prefix: &'a str,
+    pub(crate) summary: &'a ModelSummary,
+    /// What the fit found, where the summary says so.
     pub(crate) found: &'a Found,
     /// Width of the features.
     pub(crate) width: usize,
 }
 
-impl Stored<'_> {
+static NOTHING: Found = Found::new();
+
+impl<'a> Stored<'a> {
+    pub(crate) fn new(
+        file: &'a TensorFile,
+        prefix: &'a str,
+        summary: &'a ModelSummary,
+        width: usize,
+    ) -> Self {
+        let found = match summary {
+            ModelSummary::Baseline { found } | ModelSummary::LearnedKpca { found, .. } => found,
+            ModelSummary::Kpca(_)
+            | ModelSummary::KpcaEnsemble(_)
+            | ModelSummary::Rectified { .. } => &NOTHING,
+        };
+        Stored { file, prefix, summary, found, width }
+    }
+
+    /// What a fit of kernel PCA left, alone or with something learned before it.
+    pub(crate) fn kpca(&self) -> Result<&'a KpcaSummary> {
+        match self.summary {
+            ModelSummary::Kpca(kpca) | ModelSummary::LearnedKpca { kpca, .. } => Ok(kpca),
+            _ => unreachable!("the kind of results was checked"),
+        }
+    }
+
     /// An array of this shape.
     pub(crate) fn matrix<T: Real>(
         &self,

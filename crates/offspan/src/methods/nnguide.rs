@@ -1,52 +1,105 @@
 //! NNGuide (Park et al. 2023): E(l) times the mean of the k largest ⟨ẑ, E_i·ẑ_i⟩ over a bank of
 //! training rows with their energies. Neighbours are ranked by the scaled product, not the cosine.
 
-use ndarray::Array1;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::bank::{Bank, BankSize, bank_rows};
+use ndarray::Array1;
+use serde::{Deserialize, Serialize};
+
+use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
-use super::model::{Found, Scorer, Stored, logits_of, put_last, write_head};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
+use super::model::{Found, Model, Scorer, Stored, logits_of, put_last, write_head};
+use super::option::{Options, SEED};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::{LogitSource, Need, energy};
-use crate::training::{Fitted, Training};
+use crate::training::statistics::Statistics;
+use crate::training::{BLOCK, Fitted, Training};
 
 const NAME: &str = "nnguide";
 
+/// Parameters of NNGuide.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NnGuideParams {
+    /// k
+    pub neighbours: usize,
+    /// How many of the training rows the bank holds.
+    pub bank: BankSize,
+    /// Seed of the choice of the bank's rows.
+    pub seed: u64,
+}
+
+impl Default for NnGuideParams {
+    fn default() -> Self {
+        NnGuideParams { neighbours: 10, bank: BankSize::OnePercent, seed: 0 }
+    }
+}
+
+impl Method for NnGuideParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "energy times the mean energy-scaled similarity to the nearest training rows",
+            needs: "features; logits or head; the file holds the bank (4 bytes × rows × width)",
+            source: "Park et al., Nearest Neighbor Guidance for Out-of-Distribution Detection, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&NEIGHBOURS, &mut self.neighbours)?;
+        options.add(&BANK, &mut self.bank)?;
+        options.add(&SEED, &mut self.seed).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        self.bank.check()?;
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for NnGuideParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
+        let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
+        let fitted = Bank::gather(&rows, training)?;
+        let mut energies = Vec::with_capacity(rows.len());
+        for rows in rows.chunks(BLOCK) {
+            let logits = source.gather(rows)?;
+            energies.extend(logits.rows().into_iter().map(|l| energy(contiguous(&l), 1.0) as f32));
+        }
+        let (neighbours, head) = (self.neighbours, training.head.map(Head::without_block));
+        let model = |bank| NnGuide { neighbours, bank, energies: energies.into(), head };
+        Ok(from_walk(fitted.map(model)))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let bank = Bank::read(self.neighbours, stored)?;
+        let energies = stored.vector("energies", bank.0.nrows())?.mapv(|x| x as f32);
+        let head = stored.head()?;
+        Ok(Arc::new(NnGuide { neighbours: self.neighbours, bank, energies, head }))
+    }
+}
+
 /// The bank with an energy per row.
 #[derive(Debug, Clone)]
-pub(crate) struct NnGuide {
+struct NnGuide {
     neighbours: usize,
     bank: Bank,
     energies: Array1<f32>,
     head: Option<Head>,
-}
-
-impl NnGuide {
-    pub(super) fn fit(
-        neighbours: usize,
-        size: BankSize,
-        seed: u64,
-        training: &Training<'_>,
-    ) -> Result<Fitted<Self>> {
-        let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
-        let rows = bank_rows(size, neighbours, seed, training)?;
-        let fitted = Bank::gather(&rows, training)?;
-        let mut energies = Vec::with_capacity(rows.len());
-        for rows in rows.chunks(crate::training::BLOCK) {
-            let logits = source.gather(rows)?;
-            energies.extend(logits.rows().into_iter().map(|l| energy(contiguous(&l), 1.0) as f32));
-        }
-        let head = training.head.map(Head::without_block);
-        Ok(fitted.map(|bank| NnGuide { neighbours, bank, energies: energies.into(), head }))
-    }
-
-    pub(super) fn read(neighbours: usize, stored: Stored<'_>) -> Result<Self> {
-        let bank = Bank::read(neighbours, stored)?;
-        let energies = stored.vector("energies", bank.0.nrows())?.mapv(|x| x as f32);
-        Ok(NnGuide { neighbours, bank, energies, head: stored.head()? })
-    }
 }
 
 impl Scorer for NnGuide {

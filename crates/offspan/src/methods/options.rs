@@ -1,270 +1,79 @@
 //! Methods from their names and options, the same for every way of giving them.
 
-use std::str::FromStr;
+use std::collections::BTreeMap;
 
-use super::assemble::assemble;
-use super::catalogue::{CATALOGUE, MethodInfo};
-use super::choices::{
-    DrawName, FuseName, KernelName, Pair, RankRuleName, ResidualName, SamplingName,
-};
+use super::catalogue::{LIST, Listed, OPTIONS};
+use super::option::{Given, Options};
 use super::preset::{PRESETS, Preset};
+use super::rectified::RectifiedParams;
+use super::rectify::Rectification;
 use super::spec::MethodSpec;
 use crate::error::wording::{Named, as_flags, similar};
-use crate::methods::kpca::{Clip, FourierParts};
-use crate::methods::rectify::VraBounds;
-use crate::{Error, Precision, Result, WeightType};
+use crate::span::map::FourierParts;
+use crate::{Error, Result};
 
 /// The name that stands for every method.
 const ALL: &str = "all";
+/// The option that fills in others.
+const PRESET: &str = "preset";
+/// Taken by every method, whether it draws anything or not.
+const SEED: &str = "seed";
 
-/// The parameters of the methods. `offspan methods` tells which method takes which.
+/// Options of methods, as text by their names. `offspan methods` tells which method takes which.
 #[derive(Debug, Clone, Default)]
-#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Method parameters"))]
 pub struct MethodOptions {
-    /// Settings of the paper's authors for a network, such as imagenet-resnet50, for pca, kpca-nys and
-    /// kpca-rff; explicit flags override the preset
-    #[cfg_attr(feature = "clap", arg(long, value_name = "NETWORK"))]
-    pub preset: Option<Preset>,
-
-    /// Kernel [default: gaussian; pca: linear; kpca-sketch: polynomial]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
-    pub kernel: Option<KernelName>,
-
-    /// Do not scale rows to unit length first
-    #[cfg_attr(feature = "clap", arg(long))]
-    pub no_cosine: bool,
-
-    /// Kernel width γ [default: gaussian 1, with kpca-rff 2; laplacian 0.05]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "G"))]
-    pub gamma: Option<f64>,
-
-    /// Degree of the polynomial kernel [default: 2]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "D"))]
-    pub degree: Option<u32>,
-
-    /// Constant of the polynomial kernel [default: 1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "C"))]
-    pub coef0: Option<f64>,
-
-    /// Number of random features [default: 2048]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "M"))]
-    pub features: Option<usize>,
-
-    /// Number of Nyström landmarks [default: 1024]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "M"))]
-    pub landmarks: Option<usize>,
-
-    /// Which training rows become landmarks [default: low-energy, which needs logits or a head]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    pub sampling: Option<SamplingName>,
-
-    /// Training rows to use as landmarks.
-    #[cfg_attr(feature = "clap", arg(skip))]
-    pub landmark_rows: Option<Vec<u64>>,
-
-    /// How random frequencies are drawn [default: structured; laplacian: iid]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "HOW"))]
-    pub draw: Option<DrawName>,
-
-    /// Frequencies to use instead of a draw.
-    #[cfg_attr(feature = "clap", arg(skip))]
-    pub frequencies: Option<Box<FourierParts>>,
-
-    /// Plain: inside the span of the feature map (the paper). Complete: also what the map cannot
-    /// represent; wants landmarks that cover the data (--sampling uniform) [default: plain]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "WHICH"))]
-    pub residual: Option<ResidualName>,
-
-    /// Share of the largest eigenvalue of the landmark kernel that counts as zero [default: 1e-12]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SHARE"))]
-    pub rank_floor: Option<f64>,
-
-    /// What happens to such eigenvalues [default: drop]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "RULE"))]
-    pub rank_rule: Option<RankRuleName>,
-
-    /// Keep the fewest directions that hold this share of the variance [default: 0.99; pca 0.9;
-    /// kpca-rff 0.8]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "R", conflicts_with = "components"))]
-    pub explained_variance: Option<f64>,
-
-    /// Keep this many directions
-    #[cfg_attr(feature = "clap", arg(long, value_name = "Q"))]
-    pub components: Option<usize>,
-
-    /// ReAct: cut activations at this value, or at a percentile of the training activations (p90)
-    #[cfg_attr(feature = "clap", arg(long, value_name = "C|pNN", allow_hyphen_values = true))]
-    pub react: Option<Clip>,
-
-    /// Combine the residual e with the energy E
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FORM"))]
-    pub fuse: Option<FuseName>,
-
-    /// kpca-ensemble: γ of the random-feature member
-    #[cfg_attr(feature = "clap", arg(long, value_name = "G"))]
-    pub rff_gamma: Option<f64>,
-
-    /// kpca-ensemble: explained variance of the random-feature member
-    #[cfg_attr(feature = "clap", arg(long, value_name = "R"))]
-    pub rff_explained_variance: Option<f64>,
-
-    /// Temperature of energy [default: 1] and odin [default: 1000]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "T"))]
-    pub temperature: Option<f64>,
-
-    /// Nearest neighbours [default: knn 50, tnn and nnguide 10]
-    #[cfg_attr(feature = "clap", arg(short = 'k', long, value_name = "K"))]
-    pub neighbours: Option<usize>,
-
-    /// Share of the training rows that the bank of neighbours holds [default: 1; nnguide
-    /// 0.01, but at least 10,000 rows]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SHARE"))]
-    pub bank: Option<f64>,
-
-    /// tnn: dimensions of the tangent plane [default: 5]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "D"))]
-    pub tangents: Option<usize>,
-
-    /// vim: precision of the last layer's weights; directions at its rounding level are left out
-    #[cfg_attr(feature = "clap", arg(long, value_name = "EPS"))]
-    pub head_floor: Option<f64>,
-
-    /// dml: weight of the feature norm [default: 0.002]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "L"))]
-    pub norm_weight: Option<f64>,
-
-    /// low-dim: ridge of the linear probe [default: 0.01]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "L"))]
-    pub ridge: Option<f64>,
-
-    /// bats: width of a channel's range in standard deviations [default: 3.25]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "L"))]
-    pub deviations: Option<f64>,
-
-    /// vra: two values, or two quantiles of each channel [default: q0.6,q0.9]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LOW,HIGH"))]
-    pub vra: Option<VraBounds>,
-
-    /// ash-b, ash-p, ash-s, scale: percent of a row's activations that are not among the largest
-    /// [default: 65, 65, 90, 85]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "P"))]
-    pub prune: Option<f64>,
-
-    /// dice: percent of the weights that become 0 [default: 90; dice+react 10]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "P"))]
-    pub sparsity: Option<f64>,
-
-    /// line: percent of the activations and of the weights that become 0 [default: 90,90]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "PA,PW"))]
-    pub line: Option<Pair>,
-
-    /// line: activations are cut at this value first [default: 1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "C"))]
-    pub line_clip: Option<f64>,
-
-    /// ddcs: percentiles of the activations between which they keep their shape [default: 20,90]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "LOW,HIGH"))]
-    pub shape: Option<Pair>,
-
-    /// ddcs: weight of similarity against variance in the choice of channels [default: 0.8]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "A"))]
-    pub balance: Option<f64>,
-
-    /// ddcs: share of the channels that stay [default: 0.82]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "SHARE"))]
-    pub channels: Option<f64>,
-
-    /// autoencoder: units between features and code [default: half the width]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
-    pub hidden: Option<usize>,
-
-    /// autoencoder: length of the code [default: a quarter of the width]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
-    pub code: Option<usize>,
-
-    /// autoencoder: passes over the rows, at most [default: 50]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
-    pub epochs: Option<usize>,
-
-    /// rff-opt: how far the features' weights may go from uniform [default: 1]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "R"))]
-    pub rho: Option<f64>,
-
-    /// dkgp: inducing points of the classifier [default: 256]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
-    pub inducing: Option<usize>,
-
-    /// dkgp: steps of the search for γ, at most [default: 600]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
-    pub steps: Option<usize>,
-
-    /// With a rectification: fit the score to rows as they are; only scoring sees rectified ones
-    #[cfg_attr(feature = "clap", arg(long))]
-    pub raw_fit: bool,
-
-    /// Seed of every random choice
-    #[cfg_attr(feature = "clap", arg(long, value_name = "S", default_value_t = 0))]
-    pub seed: u64,
-
-    /// Precision of maps and projections: f32, or f64 for reference
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE", default_value_t = Precision::F32))]
-    pub precision: Precision,
-
-    /// kernel PCA: how landmarks, or projections where there are none, are kept: full, or f16 or bf16
-    /// for half the file
-    #[cfg_attr(feature = "clap", arg(long, value_name = "TYPE", default_value_t = WeightType::Full))]
-    pub weights: WeightType,
-}
-
-/// Calls a macro with every optional parameter: its flag and its field.
-macro_rules! optional_parameters {
-    ($each:ident) => {
-        $each!(
-            "--preset" preset,
-            "--kernel" kernel,
-            "--gamma" gamma,
-            "--degree" degree,
-            "--coef0" coef0,
-            "--features" features,
-            "--landmarks" landmarks,
-            "--sampling" sampling,
-            "--draw" draw,
-            "--residual" residual,
-            "--rank-floor" rank_floor,
-            "--rank-rule" rank_rule,
-            "--explained-variance" explained_variance,
-            "--components" components,
-            "--react" react,
-            "--fuse" fuse,
-            "--rff-gamma" rff_gamma,
-            "--rff-explained-variance" rff_explained_variance,
-            "--temperature" temperature,
-            "--neighbours" neighbours,
-            "--bank" bank,
-            "--tangents" tangents,
-            "--head-floor" head_floor,
-            "--norm-weight" norm_weight,
-            "--ridge" ridge,
-            "--deviations" deviations,
-            "--vra" vra,
-            "--prune" prune,
-            "--sparsity" sparsity,
-            "--line" line,
-            "--line-clip" line_clip,
-            "--shape" shape,
-            "--balance" balance,
-            "--channels" channels,
-            "--hidden" hidden,
-            "--code" code,
-            "--epochs" epochs,
-            "--rho" rho,
-            "--inducing" inducing,
-            "--steps" steps,
-        );
-    };
+    given: BTreeMap<String, Given>,
+    preset: Option<Preset>,
+    seed: u64,
 }
 
 impl MethodOptions {
+    /// Sets an option from text, as on a command line; the name may have underscores.
+    ///
+    /// # Errors
+    /// If there is no such option or the text does not fit.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        let name = name.trim_start_matches('-').replace('_', "-");
+        let bad = |reason| Error::BadOption { flag: name.clone(), reason };
+        if name == PRESET {
+            self.preset = Some(text.parse().map_err(bad)?);
+            return Ok(());
+        }
+        let single = BTreeMap::from([(name.clone(), Given::Text(text.to_owned()))]);
+        if !OPTIONS.iter().any(|known| known.name() == name) {
+            return Err(bad(no_such_option(&name)));
+        }
+        for listed in LIST.iter().filter(|listed| takes(listed, &name)) {
+            let mut options = Options::listing(&single);
+            // Whether it goes with other options is not the question here.
+            let _ = listed.default.clone().params_mut().options(&mut options);
+            if let Some(reason) = options.refused() {
+                return Err(bad(reason));
+            }
+        }
+        if name == SEED {
+            self.seed = text.parse().unwrap_or_else(|_| unreachable!("it was just tried"));
+        }
+        self.given.extend(single);
+        Ok(())
+    }
+
+    /// Uses these training rows as landmarks.
+    pub fn set_landmark_rows(&mut self, rows: Vec<u64>) {
+        self.given.insert("landmark-rows".to_owned(), Given::Rows(rows));
+    }
+
+    /// Uses these frequencies instead of a draw.
+    pub fn set_frequencies(&mut self, parts: FourierParts) {
+        self.given.insert("frequencies".to_owned(), Given::Frequencies(Box::new(parts)));
+    }
+
+    /// The seed of every random choice.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The method of this name with these options, checked. An option that the method does not take
     /// is an error.
     ///
@@ -284,211 +93,117 @@ impl MethodOptions {
     /// # Errors
     /// As [`MethodOptions::method`].
     pub fn methods(&self, names: &[impl AsRef<str>]) -> Result<Vec<(String, MethodSpec)>> {
-        self.check_conflicts()?;
-        let mut methods: Vec<(String, Vec<&'static str>)> = Vec::new();
-        for name in names.iter().map(AsRef::as_ref) {
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let mut methods: Vec<(&str, MethodSpec)> = Vec::new();
+        for &name in &names {
             if name == ALL {
-                let all = CATALOGUE.iter().map(|method| (method.name.to_owned(), flags_of(method)));
-                methods.extend(all);
+                methods.extend(LIST.iter().map(|one| (one.info.name, one.default.clone())));
             } else {
-                methods.push((name.to_owned(), flags(name)?));
+                methods.push((name, default_of(name)?));
             }
         }
-        let takes = |(name, flags): &(String, Vec<&str>), flag: &str| match (name.as_str(), flag) {
-            // Two have one kernel only, and take its name but no other.
-            ("pca", "--kernel") => self.kernel == Some(KernelName::Linear),
-            ("kpca-sketch", "--kernel") => self.kernel == Some(KernelName::Polynomial),
-            (name, "--preset") => self.preset.is_some_and(|preset| preset.knows(name)),
-            _ => flags.contains(&flag),
-        };
-        let mut unused = self.clone();
-        for method in &methods {
-            unused.each_given(|flag, given| *given &= !takes(method, flag));
+        let mut unused: Vec<&str> = self.given.keys().map(String::as_str).collect();
+        unused.retain(|name| *name != SEED);
+        for (name, spec) in &mut methods {
+            let given = match self.preset {
+                Some(preset) => &preset.fill(name, &self.given),
+                None => &self.given,
+            };
+            let mut options = Options::setting(given);
+            spec.params_mut().options(&mut options)?;
+            let offered = options.offered();
+            unused.retain(|name| !offered.iter().any(|parameter| parameter.name() == *name));
         }
-        let mut problem = None;
-        unused.each_given(|flag, given| {
-            if *given {
-                problem.get_or_insert(flag);
-            }
-        });
-        if let Some(flag) = problem {
-            let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        if let Some(preset) = self.preset {
+            let is_taken = methods.iter().any(|(name, _)| preset.knows(name));
+            unused.extend((!is_taken).then_some(PRESET));
+        }
+        if let Some(name) = unused.first() {
             let whom =
                 if names.is_empty() { "saved detectors".to_owned() } else { names.join(", ") };
             let hint = what_is_taken(&whom);
-            return Err(Error::OptionWithoutMeaning { flag, whom, hint });
+            return Err(Error::OptionWithoutMeaning { flag: (*name).to_owned(), whom, hint });
         }
-        if let Some(preset) = self.preset {
-            // A method of the paper at its defaults beside others at the authors' settings would mislead.
-            let forgotten = names
-                .iter()
-                .map(AsRef::as_ref)
-                .find(|name| !preset.knows(name) && PRESETS.iter().any(|other| other.knows(name)));
-            if let Some(name) = forgotten {
-                return Err(Error::BadOption {
-                    flag: "--preset".to_owned(),
-                    reason: format!("{} has no settings for {name}", preset.name),
-                });
-            }
-        }
-        let with_its_options = |(name, flags): (String, Vec<&'static str>)| {
-            let method = (name, flags);
-            let mut relevant = self.clone();
-            relevant.each_given(|flag, given| *given &= takes(&method, flag));
-            if let Some(preset) = relevant.preset {
-                preset.fill(&method.0, &mut relevant);
-            }
-            let spec = assemble(&method.0, &relevant)?.check()?;
-            Ok((method.0, spec))
-        };
-        methods.into_iter().map(with_its_options).collect()
+        self.check_preset(&names)?;
+        let checked =
+            |(name, spec): (&str, MethodSpec)| Ok((name.to_owned(), spec.check()?.spec().clone()));
+        methods.into_iter().map(checked).collect()
     }
 
-    /// Fails if one option makes another one meaningless.
-    fn check_conflicts(&self) -> Result<()> {
-        let rows = self.landmark_rows.is_some();
-        let frequencies = self.frequencies.is_some();
-        let conflicts = [
-            (rows && self.sampling.is_some(), "--landmark-rows", "--sampling"),
-            (rows && self.landmarks.is_some(), "--landmark-rows", "--landmarks"),
-            (frequencies && self.draw.is_some(), "--frequencies", "--draw"),
-            (frequencies && self.features.is_some(), "--frequencies", "--features"),
-            (
-                self.components.is_some() && self.explained_variance.is_some(),
-                "--components",
-                "--explained-variance",
-            ),
-        ];
-        match conflicts.iter().find(|(both, ..)| *both) {
-            Some((_, flag, other)) => Err(Error::BadOption {
-                flag: (*flag).to_owned(),
-                reason: format!("it cannot be given together with {}", Named(other)),
+    /// A method of the paper at its defaults beside others at the authors' settings would mislead.
+    fn check_preset(&self, names: &[&str]) -> Result<()> {
+        let Some(preset) = self.preset else { return Ok(()) };
+        let forgotten = names
+            .iter()
+            .find(|name| !preset.knows(name) && PRESETS.iter().any(|other| other.knows(name)));
+        match forgotten {
+            Some(name) => Err(Error::BadOption {
+                flag: PRESET.to_owned(),
+                reason: format!("{} has no settings for {name}", preset.name),
             }),
             None => Ok(()),
         }
     }
+}
 
-    /// Sets an option from text, as on a command line; the name may have underscores.
-    ///
-    /// # Errors
-    /// If there is no such option or the text does not fit.
-    pub fn set(&mut self, name: &str, text: &str) -> Result<()> {
-        let flag = format!("--{}", name.trim_start_matches('-').replace('_', "-"));
-        let bad = |reason: String| Error::BadOption { flag: flag.clone(), reason };
-        match flag.as_str() {
-            "--no-cosine" => self.no_cosine = parsed(text).map_err(bad)?,
-            "--raw-fit" => self.raw_fit = parsed(text).map_err(bad)?,
-            "--seed" => self.seed = parsed(text).map_err(bad)?,
-            "--precision" => self.precision = parsed(text).map_err(bad)?,
-            "--weights" => self.weights = parsed(text).map_err(bad)?,
-            _ => {
-                macro_rules! set_one {
-                    ($($flag:literal $field:ident,)*) => {
-                        match flag.as_str() {
-                            $($flag => self.$field = Some(parsed(text).map_err(bad)?),)*
-                            _ => return Err(bad(no_such_option(&flag))),
-                        }
-                    };
-                }
-                optional_parameters!(set_one);
+impl MethodSpec {
+    /// A method with its default parameters. Combinations are joined by `+`: a score (the energy where
+    /// none is named) and the steps before it.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        MethodOptions::default().method(name).ok()
+    }
+}
+
+fn takes(listed: &Listed, name: &str) -> bool {
+    listed.info.parameters.iter().any(|parameter| parameter.name() == name)
+}
+
+fn entry(name: &str) -> Option<&'static Listed> {
+    LIST.iter().find(|listed| listed.info.name == name)
+}
+
+/// A method, or a combination of a score and steps, with its defaults.
+fn default_of(name: &str) -> Result<MethodSpec> {
+    if let Some(listed) = entry(name) {
+        return Ok(listed.default.clone());
+    }
+    let combination = || {
+        let (first, steps) = name.split_once('+')?;
+        let mut steps: Vec<Rectification> =
+            steps.split('+').map(Rectification::named).collect::<Option<_>>()?;
+        let score = match Rectification::named(first) {
+            Some(step) => {
+                steps.insert(0, step);
+                MethodSpec::ENERGY
             }
-        }
-        Ok(())
-    }
-
-    /// Shows `visit` each flag and whether it was given; it may take it away.
-    fn each_given(&mut self, mut visit: impl FnMut(&'static str, &mut bool)) {
-        visit("--no-cosine", &mut self.no_cosine);
-        visit("--raw-fit", &mut self.raw_fit);
-        visit_unless_default("--precision", &mut self.precision, &mut visit);
-        visit_unless_default("--weights", &mut self.weights, &mut visit);
-        macro_rules! visit_each {
-            ($($flag:literal $field:ident,)*) => {$({
-                let mut given = self.$field.is_some();
-                visit($flag, &mut given);
-                self.$field = self.$field.take().filter(|_| given);
-            })*};
-        }
-        optional_parameters!(visit_each);
-        visit_each!("--landmark-rows" landmark_rows, "--frequencies" frequencies,);
-    }
-}
-
-/// As an option that was given if it is not the default.
-fn visit_unless_default<T: Default + PartialEq>(
-    flag: &'static str,
-    value: &mut T,
-    visit: &mut impl FnMut(&'static str, &mut bool),
-) {
-    let mut given = *value != T::default();
-    visit(flag, &mut given);
-    if !given {
-        *value = T::default();
-    }
-}
-
-/// That there is no such option, and which one may have been meant.
-fn no_such_option(flag: &str) -> String {
-    let mut known: Vec<&'static str> = vec!["seed"];
-    MethodOptions::default().each_given(|flag, _| known.push(flag));
-    let names = known.into_iter().map(|flag| Named(flag).to_string());
-    let given = Named(flag).to_string();
-    let hint =
-        similar(&given, names).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-    format!("there is no such option{hint}")
-}
-
-fn similar_method(name: &str) -> Option<&'static str> {
-    similar(name, CATALOGUE.iter().map(|method| method.name))
-}
-
-fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| match std::any::type_name::<T>() {
-        "f64" => format!("expected a number, got `{text}`"),
-        "u32" | "u64" | "usize" => format!("expected a whole number of at least 0, got `{text}`"),
-        "bool" => format!("expected true or false, got `{text}`"),
-        _ => error.to_string(),
+            None => entry(first)?.default.clone(),
+        };
+        Some(RectifiedParams::new(steps, score).into())
+    };
+    combination().ok_or_else(|| Error::UnknownMethod {
+        name: name.to_owned(),
+        suggestion: similar(name, LIST.iter().map(|listed| listed.info.name)),
+        known: LIST.iter().map(|listed| listed.info.name).collect(),
     })
 }
 
-fn entry(name: &str) -> Option<&'static MethodInfo> {
-    CATALOGUE.iter().find(|method| method.name == name)
-}
-
-fn flags_of(method: &MethodInfo) -> Vec<&'static str> {
-    method.parameters.iter().map(|parameter| parameter.flag).collect()
-}
-
-/// The flags of a method, or of a combination of a score and steps.
-fn flags(name: &str) -> Result<Vec<&'static str>> {
-    if let Some(method) = entry(name) {
-        return Ok(flags_of(method));
-    }
-    let mut parts = name.split('+');
-    let first = parts.next().and_then(entry);
-    let steps: Option<Vec<&MethodInfo>> =
-        parts.map(|part| entry(part).filter(|method| method.is_step)).collect();
-    match (first, steps) {
-        (Some(first), Some(steps)) if !steps.is_empty() => {
-            let mut flags: Vec<_> =
-                std::iter::once(first).chain(steps).flat_map(flags_of).collect();
-            flags.push("--raw-fit");
-            Ok(flags)
-        }
-        _ => Err(Error::UnknownMethod {
-            name: name.to_owned(),
-            suggestion: similar_method(name),
-            known: CATALOGUE.iter().map(|method| method.name).collect(),
-        }),
-    }
+/// That there is no such option, and which one may have been meant.
+fn no_such_option(name: &str) -> String {
+    let known = OPTIONS.iter().map(|known| known.name()).chain([PRESET]);
+    let names = known.map(|name| Named(name).to_string());
+    let hint = similar(&Named(name).to_string(), names)
+        .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!("there is no such option{hint}")
 }
 
 /// Where to see what a method takes, or the list of it for programs.
 fn what_is_taken(whom: &str) -> String {
     match entry(whom) {
-        Some(method) if !as_flags() => {
+        Some(listed) if !as_flags() => {
+            let parameters = listed.info.parameters.iter();
             let names: Vec<String> =
-                method.parameters.iter().map(|known| Named(known.flag).to_string()).collect();
+                parameters.map(|known| Named(known.name()).to_string()).collect();
             let names = if names.is_empty() { "no options".to_owned() } else { names.join(", ") };
             format!("it takes {names}")
         }
@@ -500,6 +215,7 @@ fn what_is_taken(whom: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CATALOGUE;
 
     fn options(given: &[(&str, &str)]) -> Result<MethodOptions> {
         let mut options = MethodOptions::default();
@@ -513,12 +229,13 @@ mod tests {
             "1", "uniform", "iid", "plain", "drop", "gaussian", "energy", "0.1,0.2", "true", "f64",
             "bf16",
         ];
-        for method in CATALOGUE {
-            for parameter in method.parameters {
-                if ["--landmark-rows", "--frequencies"].contains(&parameter.flag) {
+        for method in CATALOGUE.iter() {
+            for parameter in &method.parameters {
+                if ["--landmark-rows", "--frequencies"].contains(&parameter.flag.as_str()) {
                     continue;
                 }
-                let fits = |text: &&str| MethodOptions::default().set(parameter.flag, text).is_ok();
+                let fits =
+                    |text: &&str| MethodOptions::default().set(&parameter.flag, text).is_ok();
                 assert!(texts.iter().any(fits), "{} {}", method.name, parameter.flag);
             }
         }
@@ -597,5 +314,41 @@ mod tests {
     fn the_whole_catalogue_has_a_name() {
         let all = MethodOptions::default().methods(&["all"]).unwrap();
         assert_eq!(all.len(), CATALOGUE.len());
+    }
+
+    #[test]
+    fn any_score_takes_any_steps() {
+        for name in ["knn+react", "msp+ash-s", "vim+vra+react", "ssd+dice", "kpca-nys+ash-s"] {
+            assert_eq!(MethodSpec::named(name).unwrap().method(), name);
+        }
+        assert_eq!(MethodSpec::named("energy+react").unwrap().method(), "react");
+        for name in ["react+knn", "knn+", "knn+knn", "", "nothing"] {
+            assert!(MethodSpec::named(name).is_none(), "{name}");
+        }
+        // Names of steps that do not go together, or of a score that no step can come before.
+        for name in ["dice+line", "csi+react"] {
+            assert!(MethodSpec::named(name).is_none());
+            assert!(MethodOptions::default().method(name).is_err());
+        }
+    }
+
+    #[test]
+    fn an_option_of_a_step_is_not_the_score_s() {
+        let spec = options(&[("react", "p70")]).unwrap().method("pca+react").unwrap();
+        let json = serde_json::json!(spec);
+        assert_eq!(json["steps"][0]["at"]["percentile"], 70.0);
+        assert!(json["score"]["react"].is_null(), "{json}");
+    }
+
+    #[test]
+    fn options_of_a_kernel_are_taken_where_the_kernel_has_them() {
+        let degree = options(&[("degree", "3")]).unwrap();
+        let message = degree.method("kpca-nys").unwrap_err().to_string();
+        assert!(message.starts_with("degree has no meaning for kpca-nys"), "{message}");
+        assert_eq!(degree.methods(&["kpca-nys", "kpca-sketch"]).unwrap().len(), 2);
+        let given = [("kernel", "polynomial"), ("degree", "3")];
+        options(&given).unwrap().method("kpca-nys").unwrap();
+        let width = [("kernel", "polynomial"), ("gamma", "3")];
+        assert!(options(&width).unwrap().method("kpca-nys").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! The settings with which the paper's authors ran their networks.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::options::MethodOptions;
-use crate::methods::kpca::Clip;
+use super::option::Given;
 
 /// The settings for one network.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -110,29 +110,43 @@ impl Preset {
         self.settings.iter().any(|setting| setting.method == method)
     }
 
-    /// Fills in what was not given.
-    pub(super) fn fill(&self, method: &str, options: &mut MethodOptions) {
+    /// What was given for a method, and what was not filled in.
+    pub(super) fn fill(
+        &self,
+        method: &str,
+        given: &BTreeMap<String, Given>,
+    ) -> BTreeMap<String, Given> {
+        let mut filled = given.clone();
         let Some(setting) = self.settings.iter().find(|setting| setting.method == method) else {
-            return;
+            return filled;
         };
-        options.gamma = options.gamma.or(setting.gamma);
-        if method.starts_with("kpca-nys") && options.landmark_rows.is_none() {
-            options.landmarks = options.landmarks.or(setting.size);
+        let is_given = |name: &str| given.contains_key(name);
+        let mut fill = |name: &str, number: Option<f64>| {
+            if let Some(number) = number {
+                let text = || Given::Text(number.to_string());
+                filled.entry(name.to_owned()).or_insert_with(text);
+            }
+        };
+        fill("gamma", setting.gamma);
+        let size = setting.size.map(|size| size as f64);
+        if method.starts_with("kpca-nys") && !is_given("landmark-rows") {
+            fill("landmarks", size);
         }
-        if method.starts_with("kpca-rff") && options.frequencies.is_none() {
-            options.features = options.features.or(setting.size);
+        if method.starts_with("kpca-rff") && !is_given("frequencies") {
+            fill("features", size);
         }
-        if options.components.is_none() {
-            options.explained_variance =
-                options.explained_variance.or(Some(setting.explained_variance));
+        if !is_given("components") {
+            fill("explained-variance", Some(setting.explained_variance));
         }
-        options.react = options.react.or(setting.react.map(Clip::Value));
+        fill("react", setting.react);
+        filled
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MethodOptions;
 
     fn spec(given: &[(&str, &str)], method: &str) -> String {
         let mut options = MethodOptions::default();

@@ -2,15 +2,21 @@
 //! each un-pooled feature map (channels × positions). RankWeight takes the leading part out of the
 //! weights of the last convolution as well, whose maps are computed anew.
 
-use ndarray::{Array1, Array2, ArrayView2, Axis};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Scorer, Stored};
+use ndarray::{Array1, Array2, ArrayView2, Axis};
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
+use super::model::{Model, Scorer, Stored};
 use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_finite};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::contiguous;
-use crate::training::Training;
 use crate::training::logits::{energy, head_logits};
+use crate::training::statistics::Statistics;
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const MAPS: &str = "maps";
@@ -21,16 +27,82 @@ const HINT: &str = "store the last feature maps before pooling as `maps` [rows, 
 const INPUT_HINT: &str = "store what enters the last 1×1 convolution as `block_input` [rows, channels, \
                           height, width] beside `features`";
 
+/// Parameters of RankFeat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankFeatParams {
+    /// Whether the last convolution's weights lose their leading part, too.
+    pub rank_weight: bool,
+}
+
+impl Method for RankFeatParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![
+            Entry {
+                name: RankFeat::name(false),
+                summary: "energy of feature maps without their leading singular part",
+                needs: "head; un-pooled `maps` [rows, channels, height, width]",
+                source: "Song et al., RankFeat: Rank-1 Feature Removal for Out-of-distribution Detection, 2022",
+                parity: OWN_FIXTURE,
+                default: RankFeatParams { rank_weight: false },
+            },
+            Entry {
+                name: RankFeat::name(true),
+                summary: "the same, and the last convolution loses the leading part of its weights, too",
+                needs: "head with `block.weight`, `block.scale`, `block.shift`; `block_input` [rows, channels, height, width]; `block_shortcut` where the block has one",
+                source: "Song et al., RankFeat & RankWeight, 2024",
+                parity: OWN_FIXTURE,
+                default: RankFeatParams { rank_weight: true },
+            },
+        ]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        RankFeat::name(self.rank_weight).into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
+
+    fn follows_steps(&self) -> bool {
+        false
+    }
+}
+
+impl Fit for RankFeatParams {
+    fn uses_head(&self) -> bool {
+        true
+    }
+
+    fn check_inputs(&self, _: &str, training: &Training<'_>) -> Result<()> {
+        RankFeat::fit(self.rank_weight, training).map(drop)
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_known(self, known, RankFeat::fit(self.rank_weight, training)?))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let missing = |what: &str| Error::shape("the detector", what, "none");
+        let mut head = stored.head()?.ok_or_else(|| missing("a last layer"))?;
+        let block = head.block.take().map(|block| *block);
+        if self.rank_weight && block.is_none() {
+            return Err(missing("the last block"));
+        }
+        Ok(Arc::new(RankFeat { head, block }))
+    }
+}
+
 /// The last layer and, for RankWeight, the block before it.
 #[derive(Debug, Clone)]
-pub(crate) struct RankFeat {
+struct RankFeat {
     head: Head,
     /// The last convolution without the leading part of its weights.
     block: Option<LastBlock>,
 }
 
 impl RankFeat {
-    pub(super) fn fit(rank_weight: bool, training: &Training<'_>) -> Result<Self> {
+    fn fit(rank_weight: bool, training: &Training<'_>) -> Result<Self> {
         let name = Self::name(rank_weight);
         let head = training.head(name)?;
         let block = if rank_weight {
@@ -50,18 +122,8 @@ impl RankFeat {
         Ok(model)
     }
 
-    pub(super) fn name(rank_weight: bool) -> &'static str {
+    fn name(rank_weight: bool) -> &'static str {
         if rank_weight { "rank-feat+rank-weight" } else { "rank-feat" }
-    }
-
-    pub(super) fn read(rank_weight: bool, stored: Stored<'_>) -> Result<Self> {
-        let missing = |what: &str| Error::shape("the detector", what, "none");
-        let mut head = stored.head()?.ok_or_else(|| missing("a last layer"))?;
-        let block = head.block.take().map(|block| *block);
-        if rank_weight && block.is_none() {
-            return Err(missing("the last block"));
-        }
-        Ok(RankFeat { head, block })
     }
 
     /// Un-pooled maps of one row: channels × positions.

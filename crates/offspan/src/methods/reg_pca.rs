@@ -1,9 +1,15 @@
 //! RegPCA (Guan et al. 2023): E(l)·(1 − r), r = ‖(I − U_qU_qᵀ)(z − μ)‖/‖z‖ the relative residual of
 //! PCA.
 
-use ndarray::{Array1, Array2, s};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use ndarray::{Array1, Array2, s};
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
+use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::option::{COMPONENTS, Options};
 use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
@@ -11,50 +17,87 @@ use crate::numeric::product::unpacked;
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
 use crate::span::subspace::Components;
-use crate::training::Training;
-use crate::training::logits::{LogitSource, Need};
-use crate::training::statistics::Statistics;
+use crate::training::statistics::{Needs, Statistics};
+use crate::training::{Fitted, Training};
 
 const NAME: &str = "reg-pca";
 
+/// Parameters of RegPCA.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegPcaParams {
+    /// q; 256, or half the width where that is less, if none is given.
+    pub components: Option<usize>,
+}
+
+impl Method for RegPcaParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "energy times one minus the relative residual of PCA",
+            needs: "features; logits or head",
+            source: "Guan et al., Revisit PCA-based Technique for Out-of-Distribution Detection, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        let words = "256, or half the width where that is less";
+        options.add_or(&COMPONENTS, &mut self.components, words).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        check_count(self.components)?;
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for RegPcaParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { moments: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let moments = known.moments();
+        let eigen = linalg::symmetric_eigen(moments.covariance().view())?;
+        let asked = self.components.unwrap_or_else(|| default_components(training.data.width()));
+        let kept = Components::Fixed(asked).choose(&eigen.values)?;
+        let model = RegPca {
+            mean: moments.mean().clone(),
+            directions: eigen.vectors.slice(s![..kept, ..]).as_standard_layout().into_owned(),
+            head: training.head.map(Head::without_block),
+        };
+        Ok(from_known(self, known, model))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(RegPca {
+            mean: stored.vector("mean", stored.width)?,
+            directions: stored.matrix("directions", None, stored.width)?,
+            head: stored.head()?,
+        }))
+    }
+}
+
 /// Mean and leading directions.
 #[derive(Debug, Clone)]
-pub(crate) struct RegPca {
+struct RegPca {
     mean: Array1<f64>,
     directions: Array2<f64>,
     head: Option<Head>,
 }
 
 /// q where none is given: 256, or half the width where that is less.
-pub(super) fn default_components(width: usize) -> usize {
+fn default_components(width: usize) -> usize {
     256.min((width / 2).max(1))
-}
-
-impl RegPca {
-    pub(super) fn fit(
-        components: Option<usize>,
-        training: &Training<'_>,
-        known: &Statistics,
-    ) -> Result<Self> {
-        LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
-        let moments = known.moments();
-        let eigen = linalg::symmetric_eigen(moments.covariance().view())?;
-        let asked = components.unwrap_or_else(|| default_components(training.data.width()));
-        let kept = Components::Fixed(asked).choose(&eigen.values)?;
-        Ok(RegPca {
-            mean: moments.mean().clone(),
-            directions: eigen.vectors.slice(s![..kept, ..]).as_standard_layout().into_owned(),
-            head: training.head.map(Head::without_block),
-        })
-    }
-
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
-        Ok(RegPca {
-            mean: stored.vector("mean", stored.width)?,
-            directions: stored.matrix("directions", None, stored.width)?,
-            head: stored.head()?,
-        })
-    }
 }
 
 impl Scorer for RegPca {

@@ -1,29 +1,59 @@
 //! SHE (Zhang et al. 2023): ⟨z, μ_ŷ⟩ with ŷ the predicted class and μ_c the mean of the training rows
 //! of class c that the network recognises.
 
-use ndarray::Array2;
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use ndarray::Array2;
+use serde::{Deserialize, Serialize};
+
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
+use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
-use crate::training::Training;
 use crate::training::logits::{LogitSource, Need, predicted};
-use crate::training::statistics::Statistics;
+use crate::training::statistics::{Needs, Statistics};
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "she";
 
-/// One pattern per class.
-#[derive(Debug, Clone)]
-pub(crate) struct She {
-    patterns: Array2<f64>,
-    unrecognised: usize,
-    head: Option<Head>,
+/// Parameters of SHE: none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SheParams {}
+
+impl Method for SheParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "product with the mean feature of the predicted class",
+            needs: "features, labels; logits or head",
+            source: "Zhang et al., Out-of-Distribution Detection based on In-Distribution Data Patterns Memorization, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
 }
 
-impl She {
-    pub(super) fn fit(training: &Training<'_>, known: &Statistics) -> Result<Self> {
+impl Fit for SheParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { classes: true, recognised: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
         let source = LogitSource::of(training.data, training.head, None, Need::Method(NAME))?;
         let mut patterns = known.classes().by_class(source.classes(), &training.data.name)?;
         let mut unrecognised = 0;
@@ -35,16 +65,24 @@ impl She {
             }
         }
         let head = training.head.map(Head::without_block);
-        Ok(She { patterns, unrecognised, head })
+        Ok(from_known(self, known, She { patterns, unrecognised, head }))
     }
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
-        Ok(She {
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        Ok(Arc::new(She {
             patterns: stored.matrix("patterns", None, stored.width)?,
             unrecognised: stored.number("classes without a recognised row")? as usize,
             head: stored.head()?,
-        })
+        }))
     }
+}
+
+/// One pattern per class.
+#[derive(Debug, Clone)]
+struct She {
+    patterns: Array2<f64>,
+    unrecognised: usize,
+    head: Option<Head>,
 }
 
 impl Scorer for She {

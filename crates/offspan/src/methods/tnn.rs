@@ -1,53 +1,102 @@
 //! Distance to the tangent plane at the nearest training rows (TNN): the k nearest unit rows, their
 //! mean and their d leading directions; −‖(I − TᵀT)(ẑ − mean)‖.
 
-use ndarray::{Array2, Axis};
+use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::bank::{Bank, BankSize, bank_rows};
+use ndarray::{Array2, Axis};
+use serde::{Deserialize, Serialize};
+
+use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
-use super::model::{Found, Scorer, Stored, put_last};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
+use super::model::{Found, Model, Scorer, Stored, put_last};
+use super::option::{OptionInfo, Options, SEED, option};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
+use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
+const TANGENTS: OptionInfo = option("tangents", "D", "tnn: dimensions of the tangent plane");
+
+/// Parameters of TNN.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TnnParams {
+    /// Rows that span the plane.
+    pub neighbours: usize,
+    /// Its dimensions.
+    pub tangents: usize,
+    /// How many of the training rows the bank holds.
+    pub bank: BankSize,
+    /// Seed of the choice of the bank's rows.
+    pub seed: u64,
+}
+
+impl Default for TnnParams {
+    fn default() -> Self {
+        TnnParams { neighbours: 10, tangents: 5, bank: BankSize::Share(1.0), seed: 0 }
+    }
+}
+
+impl Method for TnnParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: "tnn",
+            summary: "distance to the tangent plane through the nearest training rows",
+            needs: "features only; the file holds the bank (4 bytes × rows × width)",
+            source: "the paper's table; from the description of tangent distances",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        "tnn".into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        options.add(&NEIGHBOURS, &mut self.neighbours)?;
+        options.add(&TANGENTS, &mut self.tangents)?;
+        options.add(&BANK, &mut self.bank)?;
+        options.add(&SEED, &mut self.seed).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        if !(1..self.neighbours).contains(&self.tangents) {
+            let most = self.neighbours.saturating_sub(1);
+            let expected = format!("from 1 to {most}, fewer than the neighbours");
+            return Err(Error::parameter("tangents", expected, self.tangents));
+        }
+        self.bank.check()?;
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for TnnParams {
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
+        let TnnParams { neighbours, tangents, .. } = *self;
+        Ok(from_walk(Bank::gather(&rows, training)?.map(|bank| Tnn { neighbours, tangents, bank })))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let bank = Bank::read(self.neighbours, stored)?;
+        Ok(Arc::new(Tnn { neighbours: self.neighbours, tangents: self.tangents, bank }))
+    }
+}
+
 /// The bank, k and d.
 #[derive(Debug, Clone)]
-pub(crate) struct Tnn {
+struct Tnn {
     neighbours: usize,
     tangents: usize,
     bank: Bank,
 }
 
 impl Tnn {
-    pub(super) fn check(neighbours: usize, tangents: usize) -> Result<()> {
-        if tangents >= 1 && tangents < neighbours {
-            return Ok(());
-        }
-        Err(Error::parameter(
-            "tangents",
-            format!("from 1 to {}, fewer than the neighbours", neighbours.saturating_sub(1)),
-            tangents,
-        ))
-    }
-
-    pub(super) fn fit(
-        neighbours: usize,
-        tangents: usize,
-        size: BankSize,
-        seed: u64,
-        training: &Training<'_>,
-    ) -> Result<Fitted<Self>> {
-        let rows = bank_rows(size, neighbours, seed, training)?;
-        Ok(Bank::gather(&rows, training)?.map(|bank| Tnn { neighbours, tangents, bank }))
-    }
-
-    pub(super) fn read(neighbours: usize, tangents: usize, stored: Stored<'_>) -> Result<Self> {
-        Ok(Tnn { neighbours, tangents, bank: Bank::read(neighbours, stored)? })
-    }
-
     /// Of rows that are near in single precision, the k nearest in double.
     fn settle(&self, query: &[f64], candidates: Vec<(f32, u32)>) -> Array2<f64> {
         let mut exact: Vec<(f64, u32)> = candidates

@@ -1,13 +1,18 @@
 //! Scores of networks that were trained for the purpose, from what such a network gives: tensors
 //! that the pack carries beside `features`.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::model::{Found, Scorer, Stored, rows_of};
+use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
+use super::model::{Found, Model, Scorer, Stored, rows_of};
 use crate::io::{Dataset, Extra, TensorWriter};
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
-use crate::training::{BLOCK, Training};
+use crate::training::statistics::Statistics;
+use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
 
 /// MCF counts this many times in DML+.
@@ -38,8 +43,80 @@ pub enum TrainedScore {
     Godin,
 }
 
+impl Method for TrainedScore {
+    fn entries() -> Vec<Entry<Self>> {
+        let decoupling = "Zhang & Xiang, Decoupling MaxLogit, 2023";
+        let entry = |default: TrainedScore, summary, needs, source| Entry {
+            name: TrainedScore::name(default),
+            summary,
+            needs,
+            source,
+            parity: OWN_FIXTURE,
+            default,
+        };
+        vec![
+            entry(
+                TrainedScore::Mcf,
+                "largest cosine logit of a network trained with the focal loss",
+                "`focal_cosines` [rows, classes]: its cosine logits",
+                decoupling,
+            ),
+            entry(
+                TrainedScore::Mnc,
+                "feature norm of a network trained with the centre loss",
+                "`centre_features` [rows, width]: its features",
+                decoupling,
+            ),
+            entry(
+                TrainedScore::DmlPlus,
+                "3·MCF/mean(MCF) + MNC/mean(MNC), means over training rows",
+                "`focal_cosines` and `centre_features`",
+                decoupling,
+            ),
+            entry(
+                TrainedScore::Godin,
+                "largest output of the h head of a Generalized ODIN network",
+                "`godin_h` [rows, classes]: its h head, at the perturbed input",
+                "Hsu et al., Generalized ODIN, 2020",
+            ),
+        ]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        TrainedScore::name(*self).into()
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        Ok(Arc::new(*self))
+    }
+
+    fn follows_steps(&self) -> bool {
+        false
+    }
+}
+
+impl Fit for TrainedScore {
+    fn check_inputs(&self, _: &str, training: &Training<'_>) -> Result<()> {
+        self.check_tensors(training.data)
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let mut model = Trained { score: *self, mean_mcf: 1.0, mean_mnc: 1.0 };
+        if *self == TrainedScore::DmlPlus {
+            model.mean_mcf = training_mean(training, Part::Mcf)?;
+            model.mean_mnc = training_mean(training, Part::Mnc)?;
+        }
+        Ok(from_known(self, known, model))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let (mean_mcf, mean_mnc) = (stored.number("mean mcf")?, stored.number("mean mnc")?);
+        Ok(Arc::new(Trained { score: *self, mean_mcf, mean_mnc }))
+    }
+}
+
 impl TrainedScore {
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             TrainedScore::Mcf => "mcf",
             TrainedScore::Mnc => "mnc",
@@ -57,6 +134,11 @@ impl TrainedScore {
         }
     }
 
+    /// Fails unless the rows carry what the score needs.
+    fn check_tensors(self, data: &Dataset<'_>) -> Result<()> {
+        self.parts().iter().try_for_each(|part| part.tensor(self, data).map(drop))
+    }
+
     fn tensors(self) -> &'static [&'static str] {
         match self {
             TrainedScore::Mcf => &[COSINES],
@@ -69,31 +151,10 @@ impl TrainedScore {
 
 /// A score with the training means that DML+ divides by.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trained {
+struct Trained {
     score: TrainedScore,
     mean_mcf: f64,
     mean_mnc: f64,
-}
-
-impl Trained {
-    pub(super) fn fit(score: TrainedScore, training: &Training<'_>) -> Result<Self> {
-        let mut model = Trained { score, mean_mcf: 1.0, mean_mnc: 1.0 };
-        if score == TrainedScore::DmlPlus {
-            model.mean_mcf = training_mean(training, Part::Mcf)?;
-            model.mean_mnc = training_mean(training, Part::Mnc)?;
-        }
-        Ok(model)
-    }
-
-    /// Fails unless the rows carry what the score needs.
-    pub(super) fn check(score: TrainedScore, data: &Dataset<'_>) -> Result<()> {
-        score.parts().iter().try_for_each(|part| part.tensor(score, data).map(drop))
-    }
-
-    pub(super) fn read(score: TrainedScore, stored: Stored<'_>) -> Result<Self> {
-        let (mean_mcf, mean_mnc) = (stored.number("mean mcf")?, stored.number("mean mnc")?);
-        Ok(Trained { score, mean_mcf, mean_mnc })
-    }
 }
 
 /// The two parts of DML+, and GODIN's.
@@ -149,7 +210,7 @@ fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
 
 impl Scorer for Trained {
     fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        Trained::check(self.score, data)
+        self.score.check_tensors(data)
     }
 
     fn extras(&self) -> &'static [&'static str] {

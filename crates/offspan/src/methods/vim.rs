@@ -2,24 +2,110 @@
 //! ones of the second moment of z − o (about o, not about the mean), and α = mean(max l) over
 //! mean‖Rᵀ(z − o)‖ of the training rows.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
-use super::model::{Found, Scorer, Stored, logits_of, rows_of, write_head};
+use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
+use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::option::{COMPONENTS, OptionInfo, Options, option};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector;
 use crate::numeric::vector::contiguous;
-use crate::training::statistics::Statistics;
-use crate::training::{BLOCK, Training};
+use crate::training::statistics::{Needs, Statistics};
+use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "vim";
+const HEAD_FLOOR: OptionInfo = option(
+    "head-floor",
+    "EPS",
+    "vim: precision of the last layer's weights; directions at its rounding level are left out",
+);
+
+/// Parameters of ViM.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct VimParams {
+    /// D, the dimensions of the subspace; the public code's choice by width where none is given.
+    pub components: Option<usize>,
+    /// Precision of the last layer: singular values at its rounding level are left out.
+    pub head_floor: f64,
+}
+
+impl Default for VimParams {
+    fn default() -> Self {
+        VimParams { components: None, head_floor: f64::from(f32::EPSILON) }
+    }
+}
+
+impl Method for VimParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: NAME,
+            summary: "energy minus the scaled residual of a subspace",
+            needs: "features and head",
+            source: "Wang et al., ViM: Out-Of-Distribution with Virtual-logit Matching, 2022",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        NAME.into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        let words = "1000 if the width is at least 2048, 512 from 768 on, else half of it";
+        options.add_or(&COMPONENTS, &mut self.components, words)?;
+        let words = "2^-23: the last layer is known to f32 precision";
+        options.add_said(&HEAD_FLOOR, &mut self.head_floor, words).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        check_count(self.components)?;
+        if !(0.0..1.0).contains(&self.head_floor) {
+            return Err(Error::parameter("head-floor", "a share in [0, 1)", self.head_floor));
+        }
+        Ok(Arc::new(*self))
+    }
+}
+
+impl Fit for VimParams {
+    fn uses_logits(&self) -> bool {
+        true
+    }
+
+    fn uses_head(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { moments: true, largest_logit: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_known(self, known, Vim::fit(*self, training, known)?))
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let head = stored.head()?;
+        Ok(Arc::new(Vim {
+            origin: stored.vector("origin", stored.width)?,
+            residual: stored.matrix("residual", None, stored.width)?,
+            alpha: stored.number("alpha")?,
+            head: head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?,
+        }))
+    }
+}
 
 /// Virtual-logit matching.
 #[derive(Debug, Clone)]
-pub(crate) struct Vim {
+struct Vim {
     origin: Array1<f64>,
     /// R, one direction per row.
     residual: Array2<f64>,
@@ -28,7 +114,7 @@ pub(crate) struct Vim {
 }
 
 /// D of the public code: 1000 for features of at least 2048, 512 from 768 on, else half the width.
-pub(super) fn default_dimensions(width: usize) -> usize {
+fn default_dimensions(width: usize) -> usize {
     match width {
         2048.. => 1000,
         768.. => 512,
@@ -37,20 +123,15 @@ pub(super) fn default_dimensions(width: usize) -> usize {
 }
 
 impl Vim {
-    pub(super) fn fit(
-        dimensions: Option<usize>,
-        head_floor: f64,
-        training: &Training<'_>,
-        known: &Statistics,
-    ) -> Result<Self> {
+    fn fit(params: VimParams, training: &Training<'_>, known: &Statistics) -> Result<Self> {
         let head = training.head(NAME)?;
         let width = training.data.width();
-        let kept = dimensions.unwrap_or_else(|| default_dimensions(width));
+        let kept = params.components.unwrap_or_else(|| default_dimensions(width));
         if kept >= width {
             let expected = format!("fewer than the {width} channels, so that a residual is left");
             return Err(Error::parameter("components", expected, kept));
         }
-        let origin = -linalg::least_squares(head.weight.view(), &head.bias, head_floor)?;
+        let origin = -linalg::least_squares(head.weight.view(), &head.bias, params.head_floor)?;
         let moments = known.moments();
         // (1/n) Σ (z − o)(z − o)ᵀ = covariance + (mean − o)(mean − o)ᵀ
         let offset = (moments.mean() - &origin).insert_axis(Axis(1));
@@ -64,16 +145,6 @@ impl Vim {
         }
         vim.alpha = known.largest_logit() / mean;
         Ok(vim)
-    }
-
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
-        let head = stored.head()?;
-        Ok(Vim {
-            origin: stored.vector("origin", stored.width)?,
-            residual: stored.matrix("residual", None, stored.width)?,
-            alpha: stored.number("alpha")?,
-            head: head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?,
-        })
     }
 
     fn mean_residual(&self, training: &Training<'_>) -> Result<f64> {

@@ -25,7 +25,8 @@ impl Monitor {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         let (state, scores) = self.state();
         let scores = Array1::from(scores);
         let mut writer = TensorWriter::default();
@@ -38,7 +39,8 @@ impl Monitor {
     ///
     /// # Errors
     /// If the file cannot be read or anything in it is wrong.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let file = TensorFile::open(path)?;
         let Document { state, .. } = file.document(&FORMAT)?;
         let scores = file.scores(SCORES)?;

@@ -6,6 +6,8 @@ use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use ndarray::ArrayViewMut2;
 use serde::{Deserialize, Serialize};
 
+use crate::error::names::names;
+
 /// The precision of rows, maps and projections. Moments, eigenproblems and all that is derived
 /// from them are `f64` in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,26 +21,7 @@ pub enum Precision {
     F64,
 }
 
-impl std::str::FromStr for Precision {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "f32" => Ok(Precision::F32),
-            "f64" => Ok(Precision::F64),
-            _ => Err(format!("expected f32 or f64, got `{text}`")),
-        }
-    }
-}
-
-impl Display for Precision {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Precision::F32 => "f32",
-            Precision::F64 => "f64",
-        })
-    }
-}
+names!(Precision { F32 "f32", F64 "f64", });
 
 /// `f32` or `f64`; sealed, because files and kernels know just these two.
 pub trait Real:

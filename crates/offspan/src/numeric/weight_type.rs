@@ -5,6 +5,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::Real;
+use crate::error::names::names;
 
 /// How landmarks are kept, or the projection where there are none. The 16-bit types halve the file;
 /// arithmetic stays `f32`.
@@ -51,25 +52,4 @@ impl WeightType {
     }
 }
 
-impl std::str::FromStr for WeightType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "full" => Ok(WeightType::Full),
-            "f16" => Ok(WeightType::F16),
-            "bf16" => Ok(WeightType::Bf16),
-            _ => Err(format!("expected full, f16 or bf16, got `{text}`")),
-        }
-    }
-}
-
-impl std::fmt::Display for WeightType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            WeightType::Full => "full",
-            WeightType::F16 => "f16",
-            WeightType::Bf16 => "bf16",
-        })
-    }
-}
+names!(WeightType { Full "full", F16 "f16", Bf16 "bf16", });

@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
+use crate::error::names::no_such_name;
 use crate::numeric::math;
 use crate::numeric::product::weights::Weights;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -34,6 +35,26 @@ pub enum Kernel {
 }
 
 impl Kernel {
+    /// Every kernel's name.
+    pub const NAMES: &'static [&'static str] = &["linear", "gaussian", "laplacian", "polynomial"];
+
+    /// The kernel of a name, with those of the parameters that it has.
+    ///
+    /// # Errors
+    /// If there is no such kernel.
+    pub fn named(name: &str, gamma: f64, degree: u32, coef0: f64) -> Result<Self> {
+        Ok(match name {
+            "linear" => Kernel::Linear,
+            "gaussian" => Kernel::Gaussian { gamma },
+            "laplacian" => Kernel::Laplacian { gamma },
+            "polynomial" => Kernel::Polynomial { degree, coef0 },
+            _ => {
+                let reason = no_such_name(Self::NAMES, name);
+                return Err(Error::BadOption { flag: "kernel".to_owned(), reason });
+            }
+        })
+    }
+
     /// The kernel's name as users write it.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -42,6 +63,23 @@ impl Kernel {
             Kernel::Gaussian { .. } => "gaussian",
             Kernel::Laplacian { .. } => "laplacian",
             Kernel::Polynomial { .. } => "polynomial",
+        }
+    }
+
+    /// γ, if the kernel has one.
+    pub(crate) fn gamma(&self) -> Option<f64> {
+        match *self {
+            Kernel::Gaussian { gamma } | Kernel::Laplacian { gamma } => Some(gamma),
+            Kernel::Linear | Kernel::Polynomial { .. } => None,
+        }
+    }
+
+    /// The same with another γ, if it has one.
+    pub(crate) fn with_gamma(self, gamma: f64) -> Self {
+        match self {
+            Kernel::Gaussian { .. } => Kernel::Gaussian { gamma },
+            Kernel::Laplacian { .. } => Kernel::Laplacian { gamma },
+            Kernel::Linear | Kernel::Polynomial { .. } => self,
         }
     }
 

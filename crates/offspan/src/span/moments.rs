@@ -193,7 +193,8 @@ impl Moments {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         write_bytes(path, &self.to_bytes())
     }
 
@@ -201,7 +202,8 @@ impl Moments {
     ///
     /// # Errors
     /// If the file cannot be read or is no such summary.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         Self::from_bytes_of(path, Bytes::map(path)?)
     }
 

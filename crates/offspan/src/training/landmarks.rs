@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::in_order;
+use crate::error::names::no_such_name;
 use crate::error::wording::{Data, Setting};
 use crate::io::observer::{Observer, Silent, check_interrupt};
 use crate::numeric::random::{Random, Stream};
@@ -26,6 +27,9 @@ pub enum Sampling {
 }
 
 impl Sampling {
+    /// The names of those that can be asked for by name.
+    pub const NAMES: &'static [&'static str] = &["low-energy", "high-energy", "uniform"];
+
     /// Whether energies are needed.
     #[must_use]
     pub fn needs_energy(&self) -> bool {
@@ -41,6 +45,16 @@ impl Sampling {
             Sampling::Uniform => "uniform",
             Sampling::Given(_) => "given",
         }
+    }
+}
+
+impl std::str::FromStr for Sampling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = [Sampling::LowEnergy, Sampling::HighEnergy, Sampling::Uniform];
+        let found = named.into_iter().find(|sampling| sampling.name() == text);
+        found.ok_or_else(|| no_such_name(Sampling::NAMES, text))
     }
 }
 

@@ -15,9 +15,9 @@ use offspan::io::{Dataset, Head, Labels, LastBlock, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     AutoParams, AutoencoderParams, BankSize, Clip, Components, Detector, DkgpKpcaParams,
-    DkgpParams, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KpcaParams,
-    LogitScore, MapParams, MethodSpec, Precision, Rectification, Residual, Result, RffOptParams,
-    Sampling, Silent,
+    DkgpParams, EnsembleParams, ExactForm, FitOptions, FourierParts, Fusion, Kernel, KnnParams,
+    KpcaParams, LogitScore, MapParams, MethodSpec, NnGuideParams, Precision, Rectification,
+    RectifiedParams, Residual, Result, RffOptParams, Sampling, Silent, SupconParams, TnnParams,
 };
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -140,10 +140,11 @@ pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
     let mut all = core_methods();
     all.push(("auto".to_owned(), MethodSpec::Auto(AutoParams::default())));
     let half = BankSize::Share(0.5);
-    let tnn = MethodSpec::Tnn { neighbours: 6, tangents: 2, bank: half, seed: 1 };
+    let tnn = MethodSpec::Tnn(TnnParams { neighbours: 6, tangents: 2, bank: half, seed: 1 });
     all.push(("tnn".to_owned(), tnn));
-    all.push(("nnguide".to_owned(), MethodSpec::NnGuide { neighbours: 3, bank: half, seed: 1 }));
-    all.push(("knn-plus".to_owned(), MethodSpec::Supcon { score: Box::new(knn(3)) }));
+    let nnguide = NnGuideParams { neighbours: 3, bank: half, seed: 1 };
+    all.push(("nnguide".to_owned(), nnguide.into()));
+    all.push(("knn-plus".to_owned(), SupconParams { score: Box::new(knn(3)) }.into()));
     for name in NAMED {
         all.push((name.to_owned(), MethodSpec::named(name).unwrap()));
     }
@@ -159,13 +160,12 @@ pub(crate) fn every_method() -> Vec<(String, MethodSpec)> {
     }
     let steps = vec![Rectification::named("scale").unwrap()];
     let score = Box::new(MethodSpec::Kpca(low_energy()));
-    let after_scale = MethodSpec::Rectified { steps, score, raw_fit: false };
+    let after_scale = RectifiedParams { steps, score, raw_fit: false }.into();
     all.push(("nys after scale".to_owned(), after_scale));
-    let MethodSpec::Rectified { steps, score, .. } = MethodSpec::named("reg-pca+react").unwrap()
-    else {
+    let MethodSpec::Rectified(react) = MethodSpec::named("reg-pca+react").unwrap() else {
         unreachable!("a combination")
     };
-    let raw_fit = MethodSpec::Rectified { steps, score, raw_fit: true };
+    let raw_fit = RectifiedParams { raw_fit: true, ..react }.into();
     all.push(("reg-pca+react fitted raw".to_owned(), raw_fit));
     all
 }
@@ -290,7 +290,7 @@ const NAMED: [&str; 40] = [
 ];
 
 pub(crate) fn knn(neighbours: usize) -> MethodSpec {
-    MethodSpec::Knn { neighbours, bank: BankSize::Share(1.0), seed: 0 }
+    KnnParams { neighbours, ..KnnParams::default() }.into()
 }
 
 pub(crate) fn energy(temperature: f64) -> MethodSpec {

@@ -83,7 +83,7 @@ fn all_scores(pack: &Pack) -> Vec<(String, Vec<u64>)> {
         let detector = Detector::fit(&spec, &pack.train, pack.head.as_ref(), &whole_fit()).unwrap();
         for split in splits(pack) {
             let scores = detector.score_dataset(split, &offspan::Silent).unwrap();
-            all.push((split.name.clone(), bits(&scores)));
+            all.push((split.name().to_owned(), bits(&scores)));
         }
     }
     all
@@ -120,12 +120,12 @@ fn a_cache_gives_its_splits_by_their_names_in_order() {
         let pack = Pack::open_with(&folder, layout).unwrap();
         assert_eq!(pack.name, "ce");
         assert_eq!(pack.head, None);
-        let names: Vec<&str> = splits(&pack).map(|split| split.name.as_str()).collect();
+        let names: Vec<&str> = splits(&pack).map(|split| split.name()).collect();
         assert_eq!(names, ["train", "test", "SUN", "iSUN", "v1.5"]);
         for (split, (stem, rows, seed)) in splits(&pack).zip(ROWS) {
             let mut read = Array2::zeros((rows, WIDTH));
             assert_eq!((split.rows(), split.width()), read.dim(), "{stem}");
-            split.features.read_f64(0, read.view_mut()).unwrap();
+            split.features().read_f64(0, read.view_mut()).unwrap();
             assert_eq!(read, rows_of(rows, seed), "{stem}");
         }
         std::fs::remove_dir_all(&folder).unwrap();
@@ -147,7 +147,7 @@ fn a_transposed_cache_may_lie_in_either_order_and_in_other_types() {
             };
             put(folder.path(), "train_in.npy", npy(1, descr, fortran, "(5, 23)", &data));
             let pack = Pack::open(folder.path()).unwrap();
-            assert_reads(&*pack.train.features, &rows, &format!("{descr} fortran {fortran}"));
+            assert_reads(pack.train.features(), &rows, &format!("{descr} fortran {fortran}"));
             assert!(pack.test.is_none() && pack.ood.is_empty());
         }
     }
@@ -161,11 +161,11 @@ fn class_labels_beside_a_cache_belong_to_its_rows() {
     let labels = |rows: u8| npy(1, "|u1", false, &format!("({rows},)"), &Vec::from_iter(0..rows));
     put(folder, "train_labels.npy", labels(90));
     let pack = Pack::open_with(folder, Some(LAYOUT)).unwrap();
-    assert_eq!(pack.train.labels.unwrap().read(88..90).unwrap(), [88, 89]);
-    assert!(pack.test.unwrap().labels.is_none());
+    assert_eq!(pack.train.labels().unwrap().read(88..90).unwrap(), [88, 89]);
+    assert!(pack.test.unwrap().labels().is_none());
     put(folder, "val_labels.npy", labels(20));
     let pack = Pack::open_with(folder, Some(LAYOUT)).unwrap();
-    assert_eq!(pack.test.unwrap().labels.unwrap().len(), 20);
+    assert_eq!(pack.test.unwrap().labels().unwrap().len(), 20);
     put(folder, "val_labels.npy", labels(19));
     assert_told(
         folder,

@@ -179,13 +179,13 @@ fn the_only_table_of_a_file_is_found_whatever_its_name() {
     let parts =
         Tensors::from([("penultimate".to_owned(), table.clone()), ("ids".to_owned(), ids.clone())]);
     let path = put(folder.path(), "x.safetensors", tensors(&parts, None));
-    assert_reads(&*open_dataset(&path, None).unwrap().features, &rows, "only table");
+    assert_reads(&*open_dataset(&path, None).unwrap().features(), &rows, "only table");
 
     // A tensor called `features` wins over any other.
     let other = (Dtype::F64, vec![1, 1], vec![0; 8]);
     let parts = Tensors::from([("a".to_owned(), other), ("features".to_owned(), table)]);
     let path = put(folder.path(), "y.safetensors", tensors(&parts, None));
-    assert_reads(&*open_dataset(&path, None).unwrap().features, &rows, "features");
+    assert_reads(&*open_dataset(&path, None).unwrap().features(), &rows, "features");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn files_without_header_are_read_by_their_layout() {
         assert_eq!(layout.to_string().parse::<RawLayout>(), Ok(layout));
         let path = put(folder.path(), "x.mmap", encode(element, &rows));
         let dataset = open_dataset(&path, Some(layout)).unwrap();
-        assert_reads(&*dataset.features, &rows, &layout.to_string());
+        assert_reads(dataset.features(), &rows, &layout.to_string());
     }
     assert_eq!("float64:4".parse(), Ok(RawLayout { element: ElementType::F64, width: 4 }));
 }
@@ -232,7 +232,8 @@ fn labels_of_every_integer_type_keep_their_largest_and_smallest() {
             ("labels".to_owned(), (dtype, vec![2], bytes.clone())),
         ]);
         let path = put(folder.path(), "x.safetensors", tensors(&parts, None));
-        let labels = open_dataset(&path, None).unwrap().labels.unwrap();
+        let data = open_dataset(&path, None).unwrap();
+        let labels = data.labels().unwrap();
         assert_eq!((labels.len(), labels.is_empty()), (2, false));
         assert_eq!(labels.read(0..2).unwrap(), expected, "{dtype}");
         assert_eq!(labels.read(1..2).unwrap(), expected[1..], "{dtype}");
@@ -282,12 +283,11 @@ fn a_pack_gives_its_splits_in_order_with_what_they_carry() {
     write_pack(&folder);
     let pack = Pack::open(&folder).unwrap();
     assert_eq!(pack.name, "cifar10");
-    assert_reads(&*pack.train.features, &features(30, 3, 1).mapv(f64::from), "train");
-    assert_eq!(pack.train.logits.as_ref().unwrap().width(), 4);
-    assert_eq!(pack.train.labels.as_ref().unwrap().read(28..30).unwrap(), [28, 29]);
-    assert_reads(&*pack.test.unwrap().features, &features(8, 3, 2).mapv(f64::from), "test");
-    let sets: Vec<(&str, usize)> =
-        pack.ood.iter().map(|set| (set.name.as_str(), set.rows())).collect();
+    assert_reads(pack.train.features(), &features(30, 3, 1).mapv(f64::from), "train");
+    assert_eq!(pack.train.logits().unwrap().width(), 4);
+    assert_eq!(pack.train.labels().unwrap().read(28..30).unwrap(), [28, 29]);
+    assert_reads(pack.test.unwrap().features(), &features(8, 3, 2).mapv(f64::from), "test");
+    let sets: Vec<(&str, usize)> = pack.ood.iter().map(|set| (set.name(), set.rows())).collect();
     assert_eq!(sets, [("far", 10), ("v1.5", 9)]);
     assert_eq!(pack.head.unwrap(), head(3));
 }

@@ -34,7 +34,7 @@ fn pictures_come_out_row_by_row_as_they_went_in() {
         }
         assert_eq!(data.thumbnail(6), None, "there is no such row");
         assert_eq!(data.thumbnail(usize::MAX), None, "there is no such row");
-        assert!(data.extras.is_empty(), "pictures are no input of a method");
+        assert!(data.extras().is_empty(), "pictures are no input of a method");
     }
 }
 

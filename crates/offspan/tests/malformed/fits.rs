@@ -7,7 +7,8 @@ use offspan::io::{Dataset, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
     Clip, Components, Detector, EnsembleParams, ExactForm, FitOptions, Fusion, Kernel, KpcaParams,
-    MapParams, MethodSpec, Precision, Promise, Rectification, Residual, Sampling, WeightType,
+    MapParams, MethodSpec, Precision, Promise, ReactParams, Rectification, RectifiedParams,
+    Residual, Sampling, WeightType,
 };
 
 use crate::common::{
@@ -423,8 +424,7 @@ fn a_row_without_direction_scores_minus_infinity_and_is_no_error() {
 fn extra_tensors_of_the_wrong_shape_are_refused_and_missing_ones_are_named() {
     let rows = features(40, WIDTH, 1);
     let told = |name: &str, tensor: &str, shape: Option<&[usize]>| {
-        let mut data = whole_dataset("train", rows.view());
-        data.extras.remove(tensor);
+        let mut data = whole_dataset("train", rows.view()).without(tensor);
         if let Some(shape) = shape {
             let numbers = Array2::<f32>::ones((40, shape.iter().product()));
             data = data.with_extra(tensor, OwnedRows(numbers), shape).unwrap();
@@ -467,12 +467,12 @@ fn methods_that_need_labels_or_a_head_say_so_before_any_work() {
         ("gradnorm+react", false, true),
     ] {
         let spec = MethodSpec::named(name).unwrap();
-        let mut data = whole_dataset("train", rows.view());
+        let data = whole_dataset("train", rows.view());
         if needs_head {
             let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
             assert!(told.contains("needs the network's last layer"), "{name}: {told}");
         }
-        data.labels = None;
+        let data = data.without("labels");
         let told = told(Detector::fit(&spec, &data, Some(&head(WIDTH)), &whole_fit()));
         assert_eq!(told.is_some(), needs_labels, "{name}: {told:?}");
         assert!(told.is_none_or(|told| told.contains("needs labels: ")), "{name}");
@@ -486,8 +486,8 @@ fn labels_that_are_no_classes_of_the_last_layer_are_refused() {
         for label in [-1, 4, i64::MAX] {
             let mut labels = vec![0; 40];
             labels[7] = label;
-            let mut data = whole_dataset("train", rows.view());
-            data.labels = Some(Labels::from(&labels[..]));
+            let data = whole_dataset("train", rows.view());
+            let data = data.with_labels(Labels::from(&labels[..])).unwrap();
             let spec = MethodSpec::named(name).unwrap();
             let told = told(Detector::fit(&spec, &data, Some(&head(WIDTH)), &whole_fit()));
             let told = told.unwrap();
@@ -501,8 +501,8 @@ fn labels_that_are_no_classes_of_the_last_layer_are_refused() {
 fn classes_of_one_row_each_have_no_variance_inside() {
     let rows = features(40, WIDTH, 1);
     for name in ["mahalanobis", "mahalanobis-pp"] {
-        let mut data = whole_dataset("train", rows.view());
-        data.labels = Some(Labels::from(&(0..40).collect::<Vec<i64>>()[..]));
+        let labels = Labels::from(&(0..40).collect::<Vec<i64>>()[..]);
+        let data = whole_dataset("train", rows.view()).with_labels(labels).unwrap();
         let spec = MethodSpec::named(name).unwrap();
         let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
         assert!(told.contains("train, inside each class: all rows are the same"), "{name}: {told}");
@@ -513,9 +513,9 @@ fn classes_of_one_row_each_have_no_variance_inside() {
 fn a_row_that_rectification_makes_zero_is_told_as_such() {
     let rows = features(40, WIDTH, 1).mapv(f32::abs);
     let data = whole_dataset("train", rows.view());
-    let react = Rectification::React { at: Clip::Value(0.0) };
+    let react = Rectification::React(ReactParams { at: Clip::Value(0.0) });
     let spec =
-        MethodSpec::Rectified { steps: vec![react], score: Box::new(knn(1)), raw_fit: false };
+        RectifiedParams { steps: vec![react], score: Box::new(knn(1)), raw_fit: false }.into();
     let told = told(Detector::fit(&spec, &data, None, &whole_fit())).unwrap();
     assert!(told.contains("is all zeros after rectification; "), "{told}");
 }

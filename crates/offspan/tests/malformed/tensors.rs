@@ -215,7 +215,7 @@ fn files() {
                 let parts = [("features", f32_tensor(&[1, 2], 0.0)), ("labels", label)];
                 let parts: Tensors = parts.map(|(name, part)| (name.to_owned(), part)).into();
                 let path = put(d, "x.safetensors", tensors(&parts, None));
-                told(open_dataset(&path, None).unwrap().labels.unwrap().read(0..1))
+                told(open_dataset(&path, None).unwrap().labels().unwrap().read(0..1))
             },
             "{dir}/x.safetensors `labels`: expected shape labels below 2^63, got \
              18446744073709551615",

@@ -21,16 +21,13 @@ const MOST_ASIDE: usize = 3000;
 /// Rows whose distances set γ.
 const ROWS_FOR_WIDTH: usize = 500;
 /// γ times the median squared distance: with an energy beside the residual, and alone.
-const WIDTH: f64 = 0.5;
-const WIDTH_ALONE: f64 = 4.0;
+pub(super) const WIDTH: f64 = 0.5;
+pub(super) const WIDTH_ALONE: f64 = 4.0;
 /// Rows that are enough to learn how many landmarks there must be.
 const ROWS_FOR_SIZE: usize = 8192;
 
 impl Auto {
-    pub(in crate::methods) fn fit(
-        params: &AutoParams,
-        training: &Training<'_>,
-    ) -> Result<Fitted<Self>> {
+    pub(super) fn fit(params: &AutoParams, training: &Training<'_>) -> Result<Fitted<Self>> {
         let rows = training.rows();
         if rows < FEWEST_ROWS {
             return Err(Error::TooFewRows {
@@ -53,7 +50,7 @@ impl Auto {
             None => others.width() / typical_distance(&fitting, &kept, params.seed)?,
         };
         let fit = |training: &Training<'_>, landmarks: usize| -> Result<(Fitted<Auto>, Vec<f64>)> {
-            let fitted = kpca::fit(&params.kpca(gamma, landmarks).check()?, training)?;
+            let fitted = kpca::fit(&params.kpca(gamma, landmarks)?, training)?;
             let Fitted { model, rows, fingerprint } = fitted;
             let (kpca, products, residuals) =
                 Products::cheapest(model, |kpca| others.residuals(kpca))?;

@@ -20,6 +20,9 @@ mod recover;
 mod scale;
 mod size;
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use ndarray::Array1;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -27,14 +30,18 @@ use serde::{Deserialize, Serialize};
 use self::energy::EnergyPart;
 use self::joint::Joint;
 use self::products::Products;
-use super::model::{Found, ModelSummary, Scorer, Stored};
+use super::kpca::{KpcaModel, KpcaParams, MapParams, Residual, ValidKpca};
+use super::method::{Entry, Fit, Method, from_walk};
+use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
 use crate::error::in_order;
 use crate::io::observer::Silent;
 use crate::io::{Dataset, TensorWriter};
-use crate::methods::kpca::{KpcaModel, KpcaParams, MapParams, Residual};
 use crate::span::subspace::Components;
 use crate::training::landmarks::{self, Sampling};
-use crate::{Kernel, KpcaSummary, Precision, Result, WeightType};
+use crate::training::statistics::Statistics;
+use crate::training::{Fitted, Training};
+use crate::{Kernel, Precision, Result, WeightType};
 
 /// The parameters of `auto`: what it would otherwise decide itself, and a seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,17 +79,90 @@ impl Default for AutoParams {
 /// little, and a score would take twice as long.
 const LANDMARKS_PER_DIRECTION: usize = 5;
 
-impl AutoParams {
-    pub(super) fn check(self) -> Result<Self> {
-        // Any γ and number of landmarks that kernel PCA accepts.
-        self.kpca(self.gamma.unwrap_or(1.0), self.landmarks.unwrap_or(1)).check()?;
-        Ok(self)
+impl Method for AutoParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: "auto",
+            summary: "kernel PCA and energy joined, everything decided from in-distribution rows",
+            needs: "features only; better with logits, best with the last layer",
+            source: "offspan",
+            parity: "NumPy float64 reference to 1e-6",
+            default: Self::default(),
+        }]
     }
 
+    fn name(&self) -> Cow<'static, str> {
+        "auto".into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        let words = format!(
+            "{} over the median squared distance; {} over it without logits",
+            fit::WIDTH,
+            fit::WIDTH_ALONE
+        );
+        options.add_or(&GAMMA, &mut self.gamma, &words)?;
+        options.add_or(
+            &LANDMARKS,
+            &mut self.landmarks,
+            "256 to 2048, until more change nothing",
+        )?;
+        let words = format!(
+            "{}, with at most a fifth as many directions as landmarks",
+            self.explained_variance
+        );
+        options.add_said(&EXPLAINED_VARIANCE, &mut self.explained_variance, words)?;
+        options.add(&SEED, &mut self.seed)?;
+        options.add(&PRECISION, &mut self.precision)?;
+        options.add(&WEIGHTS, &mut self.weights).map(drop)
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        // Any γ and number of landmarks that kernel PCA accepts.
+        self.kpca(self.gamma.unwrap_or(1.0), self.landmarks.unwrap_or(1))?;
+        Ok(Arc::new(self.clone()))
+    }
+
+    fn map_size(&self) -> Option<usize> {
+        self.landmarks
+    }
+
+    fn checkpoints(&self) -> Option<&'static [&'static str]> {
+        Some(&[])
+    }
+}
+
+impl Fit for AutoParams {
+    fn prefers_head(&self) -> bool {
+        true
+    }
+
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_walk(Auto::fit(self, training)?))
+    }
+
+    fn results(&self) -> Results {
+        Results::LearnedKpca
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let gamma = stored.number("gamma")?;
+        let landmarks = stored.number("landmarks")? as usize;
+        let kpca = self.kpca(gamma, landmarks)?;
+        let prefix = format!("{}{KPCA}", stored.prefix);
+        let kpca = KpcaModel::read(&kpca, stored.kpca()?, Stored { prefix: &prefix, ..stored })?;
+        let (kpca, products) = Products::read(stored)?.apply(kpca)?;
+        let energy = EnergyPart::read_from(stored, self.precision)?;
+        let joint = Joint::read(stored, energy.is_some())?;
+        Ok(Arc::new(Auto { kpca, products, energy, joint, gamma, landmarks }))
+    }
+}
+
+impl AutoParams {
     /// The kernel PCA inside. Uniform landmarks cover the data, which the complete residual needs.
-    fn kpca(&self, gamma: f64, landmarks: usize) -> KpcaParams {
+    fn kpca(&self, gamma: f64, landmarks: usize) -> Result<ValidKpca> {
         let floor = Default::default();
-        KpcaParams {
+        let params = KpcaParams {
             kernel: Kernel::Gaussian { gamma },
             map: MapParams::Nystrom { landmarks, sampling: Sampling::Uniform, floor },
             components: Components::UpTo {
@@ -94,13 +174,14 @@ impl AutoParams {
             precision: self.precision,
             weights: self.weights,
             ..KpcaParams::default()
-        }
+        };
+        params.check()
     }
 }
 
 /// The fitted detector.
 #[derive(Debug, Clone)]
-pub(crate) struct Auto {
+struct Auto {
     kpca: KpcaModel,
     products: Products,
     energy: Option<EnergyPart>,
@@ -111,24 +192,6 @@ pub(crate) struct Auto {
 
 /// Prefix of the kernel PCA's tensors.
 const KPCA: &str = "kpca.";
-
-impl Auto {
-    pub(super) fn read(
-        params: &AutoParams,
-        summary: &KpcaSummary,
-        stored: Stored<'_>,
-    ) -> Result<Self> {
-        let gamma = stored.number("gamma")?;
-        let landmarks = stored.number("landmarks")? as usize;
-        let kpca = params.kpca(gamma, landmarks).check()?.params().clone();
-        let prefix = format!("{}{KPCA}", stored.prefix);
-        let kpca = KpcaModel::read(stored.file, &prefix, kpca, summary.clone(), stored.width)?;
-        let (kpca, products) = Products::read(stored)?.apply(kpca)?;
-        let energy = EnergyPart::read_from(stored, params.precision)?;
-        let joint = Joint::read(stored, energy.is_some())?;
-        Ok(Auto { kpca, products, energy, joint, gamma, landmarks })
-    }
-}
 
 impl Scorer for Auto {
     fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {

@@ -15,7 +15,6 @@ use crate::span::moments::Moments;
 use crate::training::{Checkpointing, Training, chain};
 use crate::{Error, HoldOut, Result};
 
-use super::ensemble::MEMBERS;
 use super::params::{KpcaParams, MapParams};
 
 /// 1 had no checksum.
@@ -114,7 +113,7 @@ struct Header {
 
 impl Checkpointing {
     /// The same settings for another file: `FILE.suffix`.
-    pub(super) fn with_suffix(&self, suffix: &str) -> Self {
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
         let mut path = self.path.clone().into_os_string();
         path.push(format!(".{suffix}"));
         Checkpointing { path: path.into(), every: self.every }
@@ -123,11 +122,9 @@ impl Checkpointing {
     /// The files that a fit of this method saves: one, or one per member of an ensemble.
     #[must_use]
     pub fn files(&self, spec: &MethodSpec) -> Vec<PathBuf> {
-        match spec {
-            MethodSpec::KpcaEnsemble(_) => {
-                MEMBERS.iter().map(|suffix| self.with_suffix(suffix).path).collect()
-            }
-            _ => vec![self.path.clone()],
+        match spec.checkpoints() {
+            None | Some([]) => vec![self.path.clone()],
+            Some(suffixes) => suffixes.iter().map(|suffix| self.with_suffix(suffix).path).collect(),
         }
     }
 

@@ -4,20 +4,35 @@
 //! each member's score is standardised by its mean and standard deviation over training rows, and
 //! the two are averaged.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::in_order;
-use crate::io::{Dataset, Gathered, TensorFile, TensorWriter};
+use crate::io::{Dataset, Gathered, TensorWriter};
+use crate::methods::method::{Entry, Fit, Method, from_walk};
+use crate::methods::model::{Model, ModelSummary, Results, Scorer, Stored};
+use crate::methods::option::{OptionInfo, Options, Route, option};
+use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
-use super::fit::fit;
+use super::fit::{check_inputs, fit};
 use super::model::{KpcaModel, KpcaSummary};
-use super::params::{KpcaParams, MapParams};
+use super::params::{KpcaParams, MapParams, ValidKpca};
 
 /// File prefixes of the members, in order.
-pub(super) const MEMBERS: [&str; 2] = ["rff", "nys"];
+const MEMBERS: [&str; 2] = ["rff", "nys"];
+
+const RFF_GAMMA: OptionInfo =
+    option("rff-gamma", "G", "kpca-ensemble: γ of the random-feature member");
+const RFF_EXPLAINED_VARIANCE: OptionInfo = option(
+    "rff-explained-variance",
+    "R",
+    "kpca-ensemble: explained variance of the random-feature member",
+);
 
 /// Training rows that the scores are standardised by, at most; evenly spread.
 const STANDARD_ROWS: usize = 20_000;
@@ -31,9 +46,106 @@ pub struct EnsembleParams {
     pub nystrom: KpcaParams,
 }
 
+impl Default for EnsembleParams {
+    fn default() -> Self {
+        EnsembleParams { rff: KpcaParams::fourier(), nystrom: KpcaParams::default() }
+    }
+}
+
+impl Method for EnsembleParams {
+    fn entries() -> Vec<Entry<Self>> {
+        vec![Entry {
+            name: "kpca-ensemble",
+            summary: "mean of kpca-rff and kpca-nys, each standardised by its scores on training rows",
+            needs: "as kpca-nys",
+            source: "a table row of the paper; the rule is offspan's own, from in-distribution rows only",
+            parity: "members are; no reference for the sum exists",
+            default: Self::default(),
+        }]
+    }
+
+    fn name(&self) -> Cow<'static, str> {
+        "kpca-ensemble".into()
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        // Polynomial kernels have no random Fourier features.
+        let neither = [("degree", Route::Nowhere), ("coef0", Route::Nowhere)];
+        options.routed(&neither, |options| self.nystrom.options(options))?;
+        let own = [
+            ("gamma", Route::To(&RFF_GAMMA)),
+            ("explained-variance", Route::To(&RFF_EXPLAINED_VARIANCE)),
+            ("components", Route::Nowhere),
+        ];
+        options.routed(&own, |options| self.rff.options(options))
+    }
+
+    fn check(&mut self) -> Result<Arc<dyn Fit>> {
+        if !matches!(self.rff.map, MapParams::Fourier { .. })
+            || !matches!(self.nystrom.map, MapParams::Nystrom { .. })
+        {
+            return Err(Error::parameter(
+                "kpca-ensemble",
+                "a kpca-rff and a kpca-nys member",
+                format!("{} and {}", self.rff.method(), self.nystrom.method()),
+            ));
+        }
+        let members = [self.rff.clone().check()?, self.nystrom.clone().check()?];
+        [self.rff, self.nystrom] = members.each_ref().map(|member| member.params().clone());
+        Ok(Arc::new(ValidEnsemble(members)))
+    }
+
+    fn map_size(&self) -> Option<usize> {
+        self.rff.map.size().max(self.nystrom.map.size())
+    }
+
+    fn checkpoints(&self) -> Option<&'static [&'static str]> {
+        Some(&MEMBERS)
+    }
+}
+
+#[derive(Debug)]
+struct ValidEnsemble([ValidKpca; 2]);
+
+impl Fit for ValidEnsemble {
+    fn uses_logits(&self) -> bool {
+        self.0.iter().any(|member| member.uses_energy())
+    }
+
+    fn check_inputs(&self, _: &str, training: &Training<'_>) -> Result<()> {
+        self.0.iter().try_for_each(|member| check_inputs(member, training))
+    }
+
+    fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
+        Ok(from_walk(Ensemble::fit(&self.0, training)?))
+    }
+
+    fn results(&self) -> Results {
+        Results::KpcaEnsemble
+    }
+
+    fn read(&self, stored: Stored<'_>) -> Result<Model> {
+        let ModelSummary::KpcaEnsemble(summary) = stored.summary else {
+            unreachable!("the kind of results was checked")
+        };
+        for Standard { mean, deviation } in summary.standards {
+            if !(mean.is_finite() && deviation > 0.0 && deviation.is_finite()) {
+                return Err(Error::parameter("deviation", "a number above 0", deviation));
+            }
+        }
+        let read = |index: usize| {
+            let prefix = format!("{}{}.", stored.prefix, MEMBERS[index]);
+            let stored = Stored { prefix: &prefix, ..stored };
+            KpcaModel::read(&self.0[index], &summary.members[index], stored)
+        };
+        let members = [read(0)?, read(1)?];
+        Ok(Arc::new(Ensemble { members, standards: summary.standards }))
+    }
+}
+
 /// A fitted pair.
 #[derive(Debug, Clone)]
-pub(crate) struct Ensemble {
+struct Ensemble {
     members: [KpcaModel; 2],
     standards: [Standard; 2],
 }
@@ -53,25 +165,16 @@ pub(crate) struct EnsembleSummary {
 }
 
 impl Ensemble {
-    pub(crate) fn fit(params: &EnsembleParams, training: &Training<'_>) -> Result<Fitted<Self>> {
-        let member = |params: &KpcaParams, suffix: &str| -> Result<(Fitted<KpcaModel>, Standard)> {
+    fn fit(members: &[ValidKpca; 2], training: &Training<'_>) -> Result<Fitted<Self>> {
+        let member = |params: &ValidKpca, suffix: &str| -> Result<(Fitted<KpcaModel>, Standard)> {
             let checkpoint = training.checkpoint.map(|c| c.with_suffix(suffix));
             let training = Training { checkpoint: checkpoint.as_ref(), ..*training };
-            let fitted = fit(&params.clone().check()?, &training)?;
+            let fitted = fit(params, &training)?;
             let standard = standard(&fitted.model, &training)?;
             Ok((fitted, standard))
         };
-        if !matches!(params.rff.map, MapParams::Fourier { .. })
-            || !matches!(params.nystrom.map, MapParams::Nystrom { .. })
-        {
-            return Err(Error::parameter(
-                "kpca-ensemble",
-                "a kpca-rff and a kpca-nys member",
-                format!("{} and {}", params.rff.method(), params.nystrom.method()),
-            ));
-        }
-        let (rff, rff_standard) = member(&params.rff, MEMBERS[0])?;
-        let (nystrom, nystrom_standard) = member(&params.nystrom, MEMBERS[1])?;
+        let (rff, rff_standard) = member(&members[0], MEMBERS[0])?;
+        let (nystrom, nystrom_standard) = member(&members[1], MEMBERS[1])?;
         Ok(Fitted {
             rows: nystrom.rows,
             fingerprint: nystrom.fingerprint,
@@ -81,23 +184,25 @@ impl Ensemble {
             },
         })
     }
+}
 
-    pub(crate) fn summary(&self) -> EnsembleSummary {
-        EnsembleSummary {
+impl Scorer for Ensemble {
+    fn summary(&self) -> ModelSummary {
+        ModelSummary::KpcaEnsemble(EnsembleSummary {
             members: self.members.each_ref().map(|member| member.summary().clone()),
             standards: self.standards,
-        }
+        })
     }
 
-    pub(crate) fn members(&self) -> &[KpcaModel; 2] {
-        &self.members
+    fn kpca(&self) -> Vec<&KpcaModel> {
+        self.members.iter().collect()
     }
 
-    pub(crate) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
         self.members.iter().try_for_each(|member| member.check_inputs(data))
     }
 
-    pub(crate) fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let mut scores = vec![0.0; out.len()];
         out.fill(0.0);
         for (member, standard) in self.members.iter().zip(self.standards) {
@@ -109,35 +214,10 @@ impl Ensemble {
         Ok(())
     }
 
-    pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         for (member, name) in self.members.iter().zip(MEMBERS) {
             member.write(&format!("{prefix}{name}."), writer);
         }
-    }
-
-    pub(crate) fn read(
-        file: &TensorFile,
-        prefix: &str,
-        params: EnsembleParams,
-        summary: EnsembleSummary,
-        width: usize,
-    ) -> Result<Self> {
-        for Standard { mean, deviation } in summary.standards {
-            if !(mean.is_finite() && deviation > 0.0 && deviation.is_finite()) {
-                return Err(Error::parameter("deviation", "a number above 0", deviation));
-            }
-        }
-        let [rff, nystrom] = summary.members;
-        let read = |name: &str, params, summary| {
-            KpcaModel::read(file, &format!("{prefix}{name}."), params, summary, width)
-        };
-        Ok(Ensemble {
-            members: [
-                read(MEMBERS[0], params.rff, rff)?,
-                read(MEMBERS[1], params.nystrom, nystrom)?,
-            ],
-            standards: summary.standards,
-        })
     }
 }
 

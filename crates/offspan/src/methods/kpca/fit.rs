@@ -23,11 +23,11 @@ use crate::{Error, Precision, Real, Result, WeightType};
 use super::checkpoint::{FitIdentity, Progress};
 use super::exact;
 use super::model::{AnyPlan, Found, KpcaModel, largest_change, residuals};
-use super::params::{Clip, KpcaParams, MapParams, Residual, ValidKpca};
+use super::params::{Clip, MapParams, Residual, ValidKpca};
 use super::plan::{Plan, kept_suffice};
 
 /// Fails, before any work, unless the training set has all that a fit needs.
-pub(crate) fn check_inputs(params: &KpcaParams, training: &Training<'_>) -> Result<()> {
+pub(crate) fn check_inputs(params: &ValidKpca, training: &Training<'_>) -> Result<()> {
     let rows = training.rows();
     if rows < 2 {
         return Err(Error::TooFewRows { what: training.data.name.clone(), expected: 2, got: rows });
@@ -57,7 +57,6 @@ pub(crate) fn check_inputs(params: &KpcaParams, training: &Training<'_>) -> Resu
 
 /// Fits a detector to inputs that [`check_inputs`] has seen.
 pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
-    let params = params.params();
     match (&params.map, params.precision) {
         (MapParams::Exact { .. }, _) => fit_exact(params, training),
         (_, Precision::F32) => fit_approximate::<f32>(params, training, AnyPlan::F32),
@@ -66,7 +65,7 @@ pub(crate) fn fit(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<
 }
 
 fn fit_approximate<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     training: &Training<'_>,
     any: fn(Plan<T>) -> AnyPlan,
 ) -> Result<Fitted<KpcaModel>> {
@@ -112,7 +111,7 @@ fn fit_approximate<T: Real>(
 
 /// The principal subspace of rows of which a map made these moments.
 pub(super) fn decompose<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     map: &FeatureMap<T>,
     moments: Moments,
     name: &str,
@@ -124,7 +123,7 @@ pub(super) fn decompose<T: Real>(
 /// What scores rows by their residual, and what to tell of it. `centre` is the mean of the raw
 /// coordinates.
 pub(super) fn compile<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     preprocess: Preprocess,
     map: FeatureMap<T>,
     centre: &Array1<f64>,
@@ -144,7 +143,7 @@ pub(super) fn compile<T: Real>(
     Ok((Plan::compile(preprocess, params, map, centre, subspace), found))
 }
 
-fn fit_exact(params: &KpcaParams, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
+fn fit_exact(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaModel>> {
     let MapParams::Exact { form } = params.map else { unreachable!("called for exact maps") };
     let clip = resolve_clip(params, training)?;
     let preprocess = Preprocess { clip, cosine: params.cosine };
@@ -215,7 +214,7 @@ fn store_weights<T: Real>(
 }
 
 /// ReAct's c, if clipping was asked for.
-pub(crate) fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Result<Option<f64>> {
+pub(crate) fn resolve_clip(params: &ValidKpca, training: &Training<'_>) -> Result<Option<f64>> {
     let keep = |row| training.hold_out.keeps(row);
     match params.react {
         None => Ok(None),
@@ -228,7 +227,7 @@ pub(crate) fn resolve_clip(params: &KpcaParams, training: &Training<'_>) -> Resu
 }
 
 pub(super) fn choose_landmarks(
-    params: &KpcaParams,
+    params: &ValidKpca,
     training: &Training<'_>,
     clip: Option<f64>,
 ) -> Result<Vec<usize>> {
@@ -253,7 +252,7 @@ pub(super) fn choose_landmarks(
 }
 
 pub(super) fn build_map<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     training: &Training<'_>,
     preprocess: Preprocess,
     landmark_rows: &[usize],

@@ -8,6 +8,7 @@ mod ensemble;
 mod exact;
 mod fit;
 mod model;
+mod options;
 mod params;
 mod partial;
 mod plan;
@@ -15,11 +16,9 @@ mod projection;
 mod scorer;
 
 pub use ensemble::EnsembleParams;
-pub(crate) use ensemble::{Ensemble, EnsembleSummary};
+pub(crate) use ensemble::EnsembleSummary;
 pub(crate) use fit::{check_inputs, fit, read_block, resolve_clip};
 pub use model::KpcaSummary;
 pub(crate) use model::{KpcaModel, largest_change};
-pub use params::{
-    Clip, ExactForm, FourierParts, Fusion, KpcaParams, MapParams, Residual, ValidKpca,
-};
+pub use params::{Clip, ExactForm, Fusion, KpcaParams, MapParams, Residual, ValidKpca};
 pub use partial::PartialFit;

@@ -9,9 +9,10 @@ use crate::span::preprocess::Preprocess;
 use crate::training::logits::{LogitSource, Need};
 use crate::{Error, Kernel, Precision, Real, Result, WeightType};
 
-use super::params::{KpcaParams, MapParams};
+use super::params::{MapParams, ValidKpca};
 use super::plan::{Form, Plan, ROWS_AT_ONCE, Workspace};
 use super::projection::Projection;
+use crate::methods::model::Stored;
 
 /// A compiled plan in the precision it was fitted in.
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ enum FormName {
 /// A fitted kernel PCA scorer.
 #[derive(Debug, Clone)]
 pub(crate) struct KpcaModel {
-    pub(super) params: KpcaParams,
+    pub(super) params: ValidKpca,
     pub(super) summary: KpcaSummary,
     pub(super) eigenvalues: Array1<f64>,
     pub(super) plan: AnyPlan,
@@ -74,7 +75,7 @@ impl AnyPlan {
 
 impl KpcaModel {
     pub(super) fn new(
-        params: KpcaParams,
+        params: ValidKpca,
         plan: AnyPlan,
         eigenvalues: Vec<f64>,
         found: Found,
@@ -181,15 +182,14 @@ impl KpcaModel {
     }
 
     pub(crate) fn read(
-        file: &TensorFile,
-        prefix: &str,
-        params: KpcaParams,
-        summary: KpcaSummary,
-        width: usize,
+        params: &ValidKpca,
+        summary: &KpcaSummary,
+        stored: Stored<'_>,
     ) -> Result<Self> {
+        let Stored { file, prefix, width, .. } = stored;
         let plan = match params.precision {
-            Precision::F32 => AnyPlan::F32(read_plan(file, prefix, &params, &summary, width)?),
-            Precision::F64 => AnyPlan::F64(read_plan(file, prefix, &params, &summary, width)?),
+            Precision::F32 => AnyPlan::F32(read_plan(file, prefix, params, summary, width)?),
+            Precision::F64 => AnyPlan::F64(read_plan(file, prefix, params, summary, width)?),
         };
         let head = Head::read_optional(file, prefix, width)?;
         let eigenvalues = file.array1(&format!("{prefix}eigenvalues"))?;
@@ -202,6 +202,7 @@ impl KpcaModel {
                 format!("[{}]", eigenvalues.len()),
             ));
         }
+        let (params, summary) = (params.clone(), summary.clone());
         Ok(KpcaModel { params, summary, eigenvalues, plan, head })
     }
 }
@@ -286,7 +287,7 @@ fn write_plan<'a, T: Real>(
 fn read_plan<T: Real>(
     file: &TensorFile,
     prefix: &str,
-    params: &KpcaParams,
+    params: &ValidKpca,
     summary: &KpcaSummary,
     width: usize,
 ) -> Result<Plan<T>> {

@@ -1,18 +1,12 @@
 //! What a kernel PCA detector can be told.
 
-use std::path::Path;
-
-use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::io::{FeatureSource, open_matrix, read_vector};
-use crate::span::map::{Draw, EigenFloor};
+use crate::error::names::names;
+use crate::span::map::{Draw, EigenFloor, FourierParts};
 use crate::span::subspace::Components;
 use crate::training::landmarks::Sampling;
-use crate::{Error, Kernel, Precision, Result};
-
-use crate::WeightType;
+use crate::{Error, Kernel, Precision, Result, WeightType};
 
 /// Parameters of a kernel PCA detector, as given.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,39 +71,6 @@ pub enum MapParams {
     },
 }
 
-/// Given frequencies (one row per feature), phases and, where they differ, amplitudes of a Fourier
-/// map.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FourierParts {
-    /// ω
-    pub frequencies: Array2<f64>,
-    /// u
-    pub phases: Array1<f64>,
-    /// What each cosine is multiplied by; √(2/M) if there are none.
-    pub amplitudes: Option<Array1<f64>>,
-}
-
-impl FourierParts {
-    /// Reads a safetensors file with `omega` (one row per feature) and `u`.
-    ///
-    /// # Errors
-    /// If the file cannot be read or has no such tensors.
-    pub fn open(path: &Path) -> Result<Self> {
-        let omega = open_matrix(path, "omega", None)?;
-        let mut frequencies = Array2::zeros((omega.rows(), omega.width()));
-        omega.read_f64(0, frequencies.view_mut())?;
-        Ok(FourierParts { frequencies, phases: read_vector(path, "u")?, amplitudes: None })
-    }
-
-    /// Identifies the numbers.
-    pub(super) fn hash(&self) -> u64 {
-        let amplitudes = self.amplitudes.iter().flatten();
-        let all: Vec<f64> =
-            self.frequencies.iter().chain(&self.phases).chain(amplitudes).copied().collect();
-        xxh3_64(bytemuck::cast_slice(&all))
-    }
-}
-
 /// The two residuals of exact kernel PCA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -133,6 +94,8 @@ pub enum Residual {
     Complete,
 }
 
+names!(Residual { Plain "plain", Complete "complete", });
+
 /// Where ReAct cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -154,6 +117,13 @@ impl Clip {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Default for Clip {
+    /// As ReAct's authors cut.
+    fn default() -> Self {
+        Clip::Percentile(90.0)
     }
 }
 
@@ -183,6 +153,8 @@ pub enum Fusion {
     EnergyRatio,
 }
 
+names!(Fusion { EnergyProduct "energy-product", EnergyRatio "energy-ratio", });
+
 impl Fusion {
     /// The fused score; higher is more in-distribution.
     pub(crate) fn score(self, residual: f64, energy: f64) -> f64 {
@@ -202,6 +174,21 @@ impl ValidKpca {
     /// The parameters.
     #[must_use]
     pub fn params(&self) -> &KpcaParams {
+        &self.0
+    }
+
+    /// The same with another width of the gaussian kernel.
+    pub(crate) fn with_gamma(&self, gamma: f64) -> Result<Self> {
+        let kernel = Kernel::Gaussian { gamma };
+        kernel.check()?;
+        Ok(ValidKpca(KpcaParams { kernel, ..self.0.clone() }))
+    }
+}
+
+impl std::ops::Deref for ValidKpca {
+    type Target = KpcaParams;
+
+    fn deref(&self) -> &KpcaParams {
         &self.0
     }
 }

@@ -9,7 +9,7 @@ use crate::io::observer::{Observer, Silent};
 use crate::io::{
     Bytes, Content, Dataset, Format, Head, TensorFile, TensorWriter, gather, write_bytes,
 };
-use crate::span::map::FeatureMap;
+use crate::span::map::{FeatureMap, FourierParts};
 use crate::span::moments::Moments;
 use crate::span::preprocess::Preprocess;
 use crate::training::{Fitted, Training, chain};
@@ -18,7 +18,7 @@ use crate::{Error, HoldOut, Precision, Real, Result};
 use super::checkpoint::Progress;
 use super::fit::{accumulate, build_map, check_inputs, choose_landmarks, compile, decompose};
 use super::model::{AnyPlan, KpcaModel};
-use super::params::{Clip, FourierParts, KpcaParams, MapParams, ValidKpca};
+use super::params::{Clip, KpcaParams, MapParams, ValidKpca};
 use super::plan::Plan;
 
 /// 1 had no checksum.
@@ -30,7 +30,7 @@ const FORMAT: Format =
 /// Two of them with the same map add up, in any order, to the fit of all their rows.
 #[derive(Debug, Clone)]
 pub struct PartialFit {
-    params: KpcaParams,
+    params: ValidKpca,
     width: usize,
     /// Nyström: the landmarks as they were given, before preprocessing.
     landmarks: Option<Array2<f64>>,
@@ -63,7 +63,7 @@ impl PartialFit {
     /// If the map needs to see rows first: Nyström ([`PartialFit::with_landmarks`]), exact kernel
     /// PCA, or clipping at a percentile.
     pub fn new(params: &ValidKpca, width: usize) -> Result<Self> {
-        if let MapParams::Nystrom { .. } = params.params().map {
+        if let MapParams::Nystrom { .. } = params.map {
             return Err(Error::MissingInput {
                 who: "a partial fit of kpca-nys".to_owned(),
                 what: "landmarks",
@@ -71,7 +71,7 @@ impl PartialFit {
                     .to_owned(),
             });
         }
-        Self::build(params.params().clone(), width, None)
+        Self::build(params.clone(), width, None)
     }
 
     /// A Nyström fit of no rows yet, with these landmarks.
@@ -84,7 +84,7 @@ impl PartialFit {
             return Err(Error::parameter("landmarks", "none for this map", landmarks.nrows()));
         };
         *count = landmarks.nrows();
-        Self::build(params, landmarks.ncols(), Some(landmarks.to_owned()))
+        Self::build(params.check()?, landmarks.ncols(), Some(landmarks.to_owned()))
     }
 
     /// A fit of no rows yet, with landmarks, where it needs some, chosen among the first part of the
@@ -93,17 +93,16 @@ impl PartialFit {
     /// # Errors
     /// If the rows do not have what the choice needs.
     pub fn begin(params: &ValidKpca, first: &Dataset<'_>, head: Option<&Head>) -> Result<Self> {
-        let inner = params.params();
-        if !matches!(inner.map, MapParams::Nystrom { .. }) {
+        if !matches!(params.map, MapParams::Nystrom { .. }) {
             return Self::new(params, first.width());
         }
         let training = training(first, head, &Silent);
-        check_inputs(inner, &training)?;
-        let chosen = choose_landmarks(inner, &training, fixed_clip(inner)?)?;
+        check_inputs(params, &training)?;
+        let chosen = choose_landmarks(params, &training, fixed_clip(params)?)?;
         Self::with_landmarks(params, gather(&*first.features, &chosen)?.view())
     }
 
-    fn build(params: KpcaParams, width: usize, landmarks: Option<Array2<f64>>) -> Result<Self> {
+    fn build(params: ValidKpca, width: usize, landmarks: Option<Array2<f64>>) -> Result<Self> {
         if matches!(params.map, MapParams::Exact { .. }) {
             return Err(Error::parameter("method", "one that sums up rows", params.method()));
         }
@@ -234,7 +233,7 @@ impl PartialFit {
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = Header {
             version: FORMAT.version,
-            params: self.params.clone(),
+            params: self.params.params().clone(),
             width: self.width,
             count: self.moments.count(),
             fingerprint: self.fingerprint,
@@ -266,7 +265,8 @@ impl PartialFit {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         write_bytes(path, &self.to_bytes())
     }
 
@@ -274,7 +274,8 @@ impl PartialFit {
     ///
     /// # Errors
     /// If the file cannot be read or anything in it is wrong.
-    pub fn load(path: &Path) -> Result<Self> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         Self::read(&TensorFile::open(path)?)
     }
 
@@ -291,7 +292,7 @@ impl PartialFit {
                 amplitudes: amplitudes.transpose()?,
             }));
         }
-        let params = params.check()?.params().clone();
+        let params = params.check()?;
         let landmarks = file.has("landmarks").then(|| file.array2("landmarks")).transpose()?;
         let mut partial = Self::build(params, header.width, landmarks)?;
         let moments = Moments::read_tensors(file, header.count)?;
@@ -317,7 +318,7 @@ impl AnyMap {
 }
 
 fn map<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     width: usize,
     landmarks: Option<&Array2<f64>>,
 ) -> Result<FeatureMap<T>> {

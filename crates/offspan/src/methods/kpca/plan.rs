@@ -22,7 +22,7 @@ use crate::span::preprocess::Preprocess;
 use crate::span::subspace::Subspace;
 use crate::{Kernel, Real};
 
-use super::params::{KpcaParams, Residual};
+use super::params::{Residual, ValidKpca};
 use super::projection::Projection;
 
 /// Below this share of unexplained variance ‖d‖² − ‖P d‖² would cancel too many `f32` digits.
@@ -30,7 +30,7 @@ const SMALLEST_REMAINDER: f64 = 1e-2;
 
 /// Whether the residual follows from the directions that are kept, without the others.
 pub(super) fn kept_suffice<T: Real>(
-    params: &KpcaParams,
+    params: &ValidKpca,
     map: &FeatureMap<T>,
     kept: usize,
     explained: f64,
@@ -71,7 +71,7 @@ impl<T: Real> Plan<T> {
     /// Folds map, moments and subspace together.
     pub(super) fn compile(
         preprocess: Preprocess,
-        params: &KpcaParams,
+        params: &ValidKpca,
         map: FeatureMap<T>,
         centre: &Array1<f64>,
         subspace: &Subspace,

@@ -1,9 +1,9 @@
-//! Kernel PCA models as methods.
+//! A kernel PCA model as a fitted method.
 
 use super::super::model::{ModelSummary, Scorer};
 use crate::Result;
 use crate::io::{Dataset, TensorWriter};
-use crate::methods::kpca::{Ensemble, KpcaModel};
+use crate::methods::kpca::KpcaModel;
 
 impl Scorer for KpcaModel {
     fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
@@ -24,27 +24,5 @@ impl Scorer for KpcaModel {
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         KpcaModel::write(self, prefix, writer);
-    }
-}
-
-impl Scorer for Ensemble {
-    fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        Ensemble::check_inputs(self, data)
-    }
-
-    fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        Ensemble::score(self, data, start, out)
-    }
-
-    fn summary(&self) -> ModelSummary {
-        ModelSummary::KpcaEnsemble(Ensemble::summary(self))
-    }
-
-    fn kpca(&self) -> Vec<&KpcaModel> {
-        self.members().iter().collect()
-    }
-
-    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        Ensemble::write(self, prefix, writer);
     }
 }

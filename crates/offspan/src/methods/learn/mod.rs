@@ -23,4 +23,4 @@ pub(crate) use autoencoder::{Autoencoder, train};
 pub use dkgp::DkgpParams;
 pub(crate) use dkgp::learn_gamma;
 pub use rff_opt::RffOptParams;
-pub(crate) use rff_opt::select;
+pub(crate) use rff_opt::{ValidRffOpt, select};

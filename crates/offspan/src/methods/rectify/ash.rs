@@ -1,12 +1,109 @@
 //! ASH and SCALE: what happens to a row follows from its own largest entries.
 
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::step::{Step, StepParams, check_percent};
+use crate::Result;
+use crate::io::Head;
+use crate::methods::Stored;
+use crate::methods::method::{Entry, GOLDEN_BASELINE};
+use crate::methods::option::{OptionInfo, Options, option};
+use crate::training::Training;
+use crate::training::statistics::Statistics;
+
+const PRUNE: OptionInfo = option(
+    "prune",
+    "P",
+    "ash-b, ash-p, ash-s, scale: percent of a row's activations that are not among the largest",
+);
+const ASH: &str = "Djurisic et al., Extremely Simple Activation Shaping, 2023";
+const SCALE: &str = "Xu et al., Scaling for Training Time and Post-hoc Out-of-distribution Detection Enhancement, 2024";
+
+/// The parameters of one of the forms.
+macro_rules! form {
+    ($(#[$doc:meta])* $type:ident $name:literal $prune:literal $rest:ident $source:ident $summary:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        pub struct $type {
+            /// Percent of the entries that are not among the largest.
+            pub prune: f64,
+        }
+
+        impl Default for $type {
+            fn default() -> Self {
+                $type { prune: $prune }
+            }
+        }
+
+        impl StepParams for $type {
+            fn entry() -> Entry<Self> {
+                Entry {
+                    name: $name,
+                    summary: $summary,
+                    needs: "features and head; made for features that are never negative",
+                    source: $source,
+                    parity: GOLDEN_BASELINE,
+                    default: Self::default(),
+                }
+            }
+
+            fn name(&self) -> &'static str {
+                $name
+            }
+
+            fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+                options.add(&PRUNE, &mut self.prune).map(drop)
+            }
+
+            fn check(&self) -> Result<()> {
+                check_percent("prune", self.prune)
+            }
+
+            fn wants_non_negative(&self) -> bool {
+                true
+            }
+
+            fn fit(&self, _: &Training<'_>, _: &Statistics) -> Result<Arc<dyn Step>> {
+                Ok(Arc::new(Ash { prune: self.prune, rest: Rest::$rest }))
+            }
+
+            fn read(&self, _: Stored<'_>, _: Option<&Head>) -> Result<Arc<dyn Step>> {
+                Ok(Arc::new(Ash { prune: self.prune, rest: Rest::$rest }))
+            }
+        }
+    };
+}
+
+form!(
+    /// Parameters of ASH-B.
+    AshBParams "ash-b" 65.0 Binarised ASH
+    "the largest activations of a row become equal, the rest 0, then the energy"
+);
+form!(
+    /// Parameters of ASH-P.
+    AshPParams "ash-p" 65.0 Kept ASH
+    "all but the largest activations of a row become 0, then the energy"
+);
+form!(
+    /// Parameters of ASH-S.
+    AshSParams "ash-s" 90.0 Scaled ASH
+    "all but the largest activations of a row become 0 and those grow, then the energy"
+);
+form!(
+    /// Parameters of SCALE.
+    ScaleParams "scale" 85.0 AllScaled SCALE
+    "a row grows with the share of its largest activations, then the energy"
+);
+
 /// Largest exponent of a factor: beyond it single precision overflows. Rows of non-negative entries
 /// reach it only when nearly all of them are pruned.
 const LARGEST_EXPONENT: f64 = 80.0;
 
 /// What becomes of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rest {
+enum Rest {
     /// ASH-B: the largest become (sum of the row)/(their number), the rest 0.
     Binarised,
     /// ASH-P: the largest stay, the rest becomes 0.
@@ -19,14 +116,14 @@ pub(super) enum Rest {
 
 /// A step on the largest entries of each row.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ash {
+struct Ash {
     /// Percent of the entries that are not among the largest.
-    pub(super) prune: f64,
-    pub(super) rest: Rest,
+    prune: f64,
+    rest: Rest,
 }
 
-impl Ash {
-    pub(super) fn apply(&self, row: &mut [f64]) {
+impl Step for Ash {
+    fn apply_to_row(&self, row: &mut [f64]) {
         let width = row.len();
         // The public code rounds half to even, as Python does.
         let pruned = (width as f64 * self.prune / 100.0).round_ties_even() as usize;
@@ -73,7 +170,7 @@ mod tests {
     use super::*;
 
     fn apply(rest: Rest, prune: f64, mut row: [f64; 4]) -> [f64; 4] {
-        Ash { prune, rest }.apply(&mut row);
+        Ash { prune, rest }.apply_to_row(&mut row);
         row
     }
 

@@ -2,6 +2,7 @@
 
 use ndarray::Array1;
 
+use super::step::Step;
 use crate::Result;
 use crate::io::TensorWriter;
 use crate::methods::{Found, Stored};
@@ -23,22 +24,15 @@ pub(crate) enum Bounds {
 }
 
 impl Bounds {
-    /// min(z, c)
-    pub(super) fn cap(at: f64) -> Self {
-        Bounds::Cap(at)
-    }
-
-    pub(super) fn per_channel(low: Array1<f64>, high: Array1<f64>, outside: Outside) -> Self {
-        Bounds::PerChannel { low, high, outside }
-    }
-
     pub(super) fn read(stored: Stored<'_>, outside: Outside) -> Result<Self> {
         let (low, high) =
             (stored.vector("low", stored.width)?, stored.vector("high", stored.width)?);
-        Ok(Bounds::per_channel(low, high, outside))
+        Ok(Bounds::PerChannel { low, high, outside })
     }
+}
 
-    pub(super) fn apply(&self, row: &mut [f64]) {
+impl Step for Bounds {
+    fn apply_to_row(&self, row: &mut [f64]) {
         match self {
             Bounds::Cap(at) => crate::span::preprocess::clip_row(row, *at),
             Bounds::PerChannel { low, high, outside } => {
@@ -56,14 +50,14 @@ impl Bounds {
         }
     }
 
-    pub(super) fn found(&self) -> Found {
+    fn found(&self) -> Found {
         match self {
             Bounds::Cap(at) => Found::from([("clip".to_owned(), *at)]),
             Bounds::PerChannel { .. } => Found::new(),
         }
     }
 
-    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         if let Bounds::PerChannel { low, high, .. } = self {
             writer.array1(format!("{prefix}low"), low);
             writer.array1(format!("{prefix}high"), high);
@@ -79,13 +73,13 @@ mod tests {
 
     #[test]
     fn vra_zeroes_what_is_low_and_bats_raises_it() {
-        let bounds =
-            |outside| Bounds::per_channel(array![1.0, 1.0, 1.0], array![2.0, 2.0, 2.0], outside);
+        let (low, high) = (array![1.0, 1.0, 1.0], array![2.0, 2.0, 2.0]);
+        let bounds = |outside| Bounds::PerChannel { low: low.clone(), high: high.clone(), outside };
         let mut row = [0.5, 1.5, 2.5];
-        bounds(Outside::ZeroBelow).apply(&mut row);
+        bounds(Outside::ZeroBelow).apply_to_row(&mut row);
         assert_eq!(row, [0.0, 1.5, 2.0]);
         let mut row = [0.5, 1.5, 2.5];
-        bounds(Outside::Moved).apply(&mut row);
+        bounds(Outside::Moved).apply_to_row(&mut row);
         assert_eq!(row, [1.0, 1.5, 2.0]);
     }
 }

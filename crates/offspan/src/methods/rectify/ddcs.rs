@@ -2,18 +2,117 @@
 //! smallest J = a·S − (1 − a)·V, with S the mean product of two classes' means and V the variance
 //! over the class means of the shaped training rows.
 
-use ndarray::{Array1, Axis};
+use std::sync::Arc;
 
-use super::rectifier::{Rectifier, Step};
-use crate::io::TensorWriter;
+use ndarray::{Array1, Axis};
+use serde::{Deserialize, Serialize};
+
+use super::rectifier::Rectifier;
+use super::step::{Step, StepParams, check_percent};
+use crate::io::{Head, TensorWriter};
+use crate::methods::method::{Entry, GOLDEN_BASELINE};
+use crate::methods::option::{OptionInfo, Options, Pair, option};
 use crate::methods::{Found, Stored};
 use crate::training::Training;
 use crate::training::statistics::{ClassMeans, Needs, Statistics};
 use crate::{Error, Result};
 
+const SHAPE: OptionInfo = option(
+    "shape",
+    "LOW,HIGH",
+    "ddcs: percentiles of the activations between which they keep their shape",
+);
+const BALANCE: OptionInfo =
+    option("balance", "A", "ddcs: weight of similarity against variance in the choice of channels");
+const CHANNELS: OptionInfo = option("channels", "SHARE", "ddcs: share of the channels that stay");
+
+/// Parameters of DDCS.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DdcsParams {
+    /// Percentile of all activations below which values are raised.
+    pub low: f64,
+    /// Percentile of all activations from which values are pressed down.
+    pub high: f64,
+    /// Weight of similarity against variance when channels are ranked.
+    pub balance: f64,
+    /// Share of the channels that stay.
+    pub channels: f64,
+}
+
+impl Default for DdcsParams {
+    fn default() -> Self {
+        DdcsParams { low: 20.0, high: 90.0, balance: 0.8, channels: 0.82 }
+    }
+}
+
+impl StepParams for DdcsParams {
+    fn entry() -> Entry<Self> {
+        Entry {
+            name: "ddcs",
+            summary: "shaped activations of the channels that tell classes apart, then the energy",
+            needs: "features, labels and head; made for features that are never negative",
+            source: "Yuan et al., Discriminability-Driven Channel Selection for Out-of-Distribution Detection, 2024",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "ddcs"
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        let mut shape = Pair(self.low, self.high);
+        options.add(&SHAPE, &mut shape)?;
+        (self.low, self.high) = (shape.0, shape.1);
+        options.add(&BALANCE, &mut self.balance)?;
+        options.add(&CHANNELS, &mut self.channels).map(drop)
+    }
+
+    fn check(&self) -> Result<()> {
+        let DdcsParams { low, high, balance, channels } = *self;
+        check_percent("shape", low)?;
+        check_percent("shape", high)?;
+        if low > high {
+            let got = format!("{low},{high}");
+            return Err(Error::parameter("shape", "two percentiles in order", got));
+        }
+        if !(0.0..=1.0).contains(&balance) {
+            return Err(Error::parameter("balance", "a share from 0 to 1", balance));
+        }
+        if !(channels > 0.0 && channels <= 1.0) {
+            return Err(Error::parameter("channels", "a share in (0, 1]", channels));
+        }
+        Ok(())
+    }
+
+    fn wants_non_negative(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { percentiles: vec![self.low, self.high], ..Needs::default() }
+    }
+
+    fn check_inputs(&self, training: &Training<'_>) -> Result<()> {
+        self.needs().check(self.name(), training)?;
+        training.labels(self.name()).map(drop)
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Arc<dyn Step>> {
+        let (low, high) = (known.percentile(self.low), known.percentile(self.high));
+        Ok(Arc::new(Ddcs::fit(low, high, self.balance, self.channels, training)?))
+    }
+
+    fn read(&self, stored: Stored<'_>, _: Option<&Head>) -> Result<Arc<dyn Step>> {
+        let (low, high) = (stored.number("low")?, stored.number("high")?);
+        Ok(Arc::new(Ddcs { low, high, mask: stored.vector("mask", stored.width)? }))
+    }
+}
+
 /// Shape and mask.
 #[derive(Debug, Clone)]
-pub(crate) struct Ddcs {
+struct Ddcs {
     low: f64,
     high: f64,
     /// 1 for channels that stay, 0 for the others.
@@ -21,7 +120,7 @@ pub(crate) struct Ddcs {
 }
 
 impl Ddcs {
-    pub(super) fn fit(
+    fn fit(
         low: f64,
         high: f64,
         balance: f64,
@@ -30,7 +129,7 @@ impl Ddcs {
     ) -> Result<Self> {
         let width = training.data.width();
         let shape = Ddcs { low, high, mask: Array1::ones(width) };
-        let shaped = Rectifier::new(vec![Step::Ddcs(shape)], None);
+        let shaped = Rectifier::new(vec![Arc::new(shape)], None);
         let data = shaped.dataset(training.data);
         let needs = Needs { classes: true, ..Needs::default() };
         let known = Statistics::gather(&training.on(&data), &needs)?;
@@ -47,13 +146,10 @@ impl Ddcs {
         let mask = ranks.iter().map(|&rank| if rank < kept { 1.0 } else { 0.0 }).collect();
         Ok(Ddcs { low, high, mask })
     }
+}
 
-    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
-        let (low, high) = (stored.number("low")?, stored.number("high")?);
-        Ok(Ddcs { low, high, mask: stored.vector("mask", stored.width)? })
-    }
-
-    pub(super) fn apply(&self, row: &mut [f64]) {
+impl Step for Ddcs {
+    fn apply_to_row(&self, row: &mut [f64]) {
         for (x, mask) in row.iter_mut().zip(&self.mask) {
             let raised = x.max(self.low);
             let shaped = if raised >= self.high {
@@ -65,7 +161,7 @@ impl Ddcs {
         }
     }
 
-    pub(super) fn found(&self) -> Found {
+    fn found(&self) -> Found {
         Found::from([
             ("low".to_owned(), self.low),
             ("high".to_owned(), self.high),
@@ -73,7 +169,7 @@ impl Ddcs {
         ])
     }
 
-    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         writer.array1(format!("{prefix}mask"), &self.mask);
     }
 }

@@ -1,22 +1,111 @@
 //! LINe: z is clipped; of its channels only those stay whose contribution μ_ŷ·w_ŷ to the predicted
 //! class ŷ is over a percentile, and of the weights those whose |contribution of the channel|·w is.
 
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
+use super::step::{Step, StepParams, check_percent};
 use crate::io::{Head, TensorWriter};
-use crate::methods::{Found, Stored};
+use crate::methods::Stored;
+use crate::methods::method::{Entry, GOLDEN_BASELINE};
+use crate::methods::option::{OptionInfo, Options, Pair, option};
 use crate::numeric::percentile::quantile_of;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::preprocess::clip_row;
 use crate::training::Training;
 use crate::training::logits::{head_logits, predicted};
-use crate::training::statistics::Statistics;
+use crate::training::statistics::{Needs, Statistics};
 use crate::{Error, Result};
+
+const LINE: OptionInfo =
+    option("line", "PA,PW", "line: percent of the activations and of the weights that become 0");
+const LINE_CLIP: OptionInfo =
+    option("line-clip", "C", "line: activations are cut at this value first");
+
+/// Parameters of LINe.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LineParams {
+    /// Percent of the channels that become 0.
+    pub activations: f64,
+    /// Percent of the weights that become 0.
+    pub weights: f64,
+    /// min(z, clip) comes first.
+    pub clip: f64,
+}
+
+impl Default for LineParams {
+    fn default() -> Self {
+        LineParams { activations: 90.0, weights: 90.0, clip: 1.0 }
+    }
+}
+
+impl StepParams for LineParams {
+    fn entry() -> Entry<Self> {
+        Entry {
+            name: "line",
+            summary: "only activations and weights that matter for the predicted class stay, then the energy",
+            needs: "features, labels and head; made for features that are never negative",
+            source: "Ahn et al., LINe: Out-of-Distribution Detection by Leveraging Important Neurons, 2023",
+            parity: GOLDEN_BASELINE,
+            default: Self::default(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "line"
+    }
+
+    fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
+        let mut pair = Pair(self.activations, self.weights);
+        options.add(&LINE, &mut pair)?;
+        (self.activations, self.weights) = (pair.0, pair.1);
+        options.add(&LINE_CLIP, &mut self.clip).map(drop)
+    }
+
+    fn check(&self) -> Result<()> {
+        check_percent("line", self.activations)?;
+        check_percent("line", self.weights)?;
+        if self.clip.is_finite() {
+            return Ok(());
+        }
+        Err(Error::parameter("line-clip", "a finite value", self.clip))
+    }
+
+    fn changes_head(&self) -> bool {
+        true
+    }
+
+    fn wants_non_negative(&self) -> bool {
+        true
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { classes: true, ..Needs::default() }
+    }
+
+    fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Arc<dyn Step>> {
+        Ok(Arc::new(Line::fit(*self, training, known)?))
+    }
+
+    fn read(&self, stored: Stored<'_>, head: Option<&Head>) -> Result<Arc<dyn Step>> {
+        let head = head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?;
+        let classes = head.classes();
+        Ok(Arc::new(Line {
+            clip: self.clip,
+            contributions: stored.matrix("contributions", Some(classes), stored.width)?,
+            activation_thresholds: stored.vector("activation_thresholds", classes)?,
+            weight_thresholds: stored.vector("weight_thresholds", classes)?,
+            head: head.clone(),
+        }))
+    }
+}
 
 /// Contributions and the thresholds of both masks, per class.
 #[derive(Debug, Clone)]
-pub(crate) struct Line {
+struct Line {
     clip: f64,
     contributions: Array2<f64>,
     activation_thresholds: Array1<f64>,
@@ -25,13 +114,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(super) fn fit(
-        activations: f64,
-        weights: f64,
-        clip: f64,
-        training: &Training<'_>,
-        known: &Statistics,
-    ) -> Result<Self> {
+    fn fit(params: LineParams, training: &Training<'_>, known: &Statistics) -> Result<Self> {
         let head = training.head("line")?.without_block();
         let means = known.classes().by_class(head.classes(), &training.data.name)?;
         let contributions = means * &head.weight;
@@ -41,16 +124,16 @@ impl Line {
             .into_par_iter()
             .map(|row| {
                 let mut entries = row.to_vec();
-                let activation = quantile_of(&mut entries, activations / 100.0);
+                let activation = quantile_of(&mut entries, params.activations / 100.0);
                 let size = row.mapv(f64::abs);
                 let mut entries: Vec<f64> = (&head.weight * &size).iter().copied().collect();
-                (activation, quantile_of(&mut entries, weights / 100.0))
+                (activation, quantile_of(&mut entries, params.weights / 100.0))
             })
             .collect();
         let (activation_thresholds, weight_thresholds): (Vec<f64>, Vec<f64>) =
             thresholds.into_iter().unzip();
         Ok(Line {
-            clip,
+            clip: params.clip,
             contributions,
             activation_thresholds: activation_thresholds.into(),
             weight_thresholds: weight_thresholds.into(),
@@ -58,22 +141,10 @@ impl Line {
         })
     }
 
-    pub(super) fn read(clip: f64, stored: Stored<'_>, head: Option<&Head>) -> Result<Self> {
-        let head = head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?;
-        let classes = head.classes();
-        Ok(Line {
-            clip,
-            contributions: stored.matrix("contributions", Some(classes), stored.width)?,
-            activation_thresholds: stored.vector("activation_thresholds", classes)?,
-            weight_thresholds: stored.vector("weight_thresholds", classes)?,
-            head: head.clone(),
-        })
-    }
-
     /// Clips, predicts and masks; returns the predicted class of each row.
-    pub(super) fn apply(&self, mut z: ArrayViewMut2<'_, f64>) -> Vec<usize> {
+    fn clip_and_mask(&self, mut z: ArrayViewMut2<'_, f64>) -> Vec<usize> {
         for mut row in z.rows_mut() {
-            clip_row(crate::numeric::vector::contiguous_mut(&mut row), self.clip);
+            clip_row(contiguous_mut(&mut row), self.clip);
         }
         let logits = head_logits(&self.head, z.view());
         let classes: Vec<usize> =
@@ -90,7 +161,7 @@ impl Line {
     }
 
     /// Logits of masked rows, with the weights that matter for the class predicted for each.
-    pub(super) fn logits(&self, z: ArrayView2<'_, f64>, classes: &[usize]) -> Array2<f64> {
+    fn masked_logits(&self, z: ArrayView2<'_, f64>, classes: &[usize]) -> Array2<f64> {
         let mut logits = Array2::zeros((z.nrows(), self.head.classes()));
         for ((mut out, z), &class) in logits.rows_mut().into_iter().zip(z.rows()).zip(classes) {
             let threshold = self.weight_thresholds[class];
@@ -110,12 +181,18 @@ impl Line {
         }
         logits
     }
+}
 
-    pub(super) fn found(&self) -> Found {
-        Found::new()
+impl Step for Line {
+    fn apply(&self, rows: ArrayViewMut2<'_, f64>) -> Option<Vec<usize>> {
+        Some(self.clip_and_mask(rows))
     }
 
-    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+    fn logits(&self, rows: ArrayView2<'_, f64>, classes: Option<&[usize]>) -> Option<Array2<f64>> {
+        classes.map(|classes| self.masked_logits(rows, classes))
+    }
+
+    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         writer.array2(format!("{prefix}contributions"), &self.contributions);
         writer.array1(format!("{prefix}activation_thresholds"), &self.activation_thresholds);
         writer.array1(format!("{prefix}weight_thresholds"), &self.weight_thresholds);

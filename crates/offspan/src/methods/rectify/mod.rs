@@ -5,12 +5,23 @@
 //! knowing of it. One file per method.
 
 mod ash;
+mod bats;
 mod bounds;
 mod ddcs;
 mod dice;
 mod line;
+mod react;
 mod rectifier;
 mod spec;
+mod step;
+mod vra;
 
+pub use ash::{AshBParams, AshPParams, AshSParams, ScaleParams};
+pub use bats::BatsParams;
+pub use ddcs::DdcsParams;
+pub use dice::DiceParams;
+pub use line::LineParams;
+pub use react::ReactParams;
 pub(crate) use rectifier::{Rectifier, StepSummary};
-pub use spec::{Rectification, VraBounds};
+pub use spec::Rectification;
+pub use vra::{VraBounds, VraParams};

@@ -1,53 +1,18 @@
 //! Fitted steps in a row, and a dataset seen through them.
 
+use std::sync::Arc;
+
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
-use super::ash::Ash;
-use super::bounds::Bounds;
-use super::ddcs::Ddcs;
-use super::dice::Dice;
-use super::line::Line;
 use super::spec::Rectification;
+use super::step::Step;
 use crate::io::{Dataset, FeatureSource, Head, TensorWriter};
 use crate::methods::{Found, Stored};
-use crate::numeric::vector::contiguous_mut;
 use crate::training::Training;
-use crate::training::logits::{head_logits, head_logits_into};
+use crate::training::logits::head_logits_into;
 use crate::training::statistics::Statistics;
 use crate::{Error, Result};
-
-/// A fitted step.
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    Bounds(Bounds),
-    Ash(Ash),
-    Dice(Dice),
-    Line(Line),
-    Ddcs(Ddcs),
-}
-
-impl Step {
-    fn found(&self) -> Found {
-        match self {
-            Step::Bounds(step) => step.found(),
-            Step::Ash(_) => Found::new(),
-            Step::Dice(step) => step.found(),
-            Step::Line(step) => step.found(),
-            Step::Ddcs(step) => step.found(),
-        }
-    }
-
-    fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        match self {
-            Step::Bounds(step) => step.write(prefix, writer),
-            Step::Ash(_) => {}
-            Step::Dice(step) => step.write(prefix, writer),
-            Step::Line(step) => step.write(prefix, writer),
-            Step::Ddcs(step) => step.write(prefix, writer),
-        }
-    }
-}
 
 /// What a file keeps of a step besides its parameters and tensors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -58,12 +23,12 @@ pub(crate) struct StepSummary {
 /// Fitted steps in the order in which they act, and the last layer that they feed.
 #[derive(Debug, Clone)]
 pub(crate) struct Rectifier {
-    steps: Vec<Step>,
+    steps: Vec<Arc<dyn Step>>,
     head: Option<Head>,
 }
 
 impl Rectifier {
-    pub(super) fn new(steps: Vec<Step>, head: Option<Head>) -> Self {
+    pub(super) fn new(steps: Vec<Arc<dyn Step>>, head: Option<Head>) -> Self {
         Rectifier { steps, head }
     }
 
@@ -107,19 +72,7 @@ impl Rectifier {
         }
         let mut classes = None;
         for step in &self.steps {
-            if let Step::Line(line) = step {
-                classes = Some(line.apply(z.view_mut()));
-                continue;
-            }
-            for mut row in z.rows_mut() {
-                let row = contiguous_mut(&mut row);
-                match step {
-                    Step::Bounds(step) => step.apply(row),
-                    Step::Ash(step) => step.apply(row),
-                    Step::Ddcs(step) => step.apply(row),
-                    Step::Dice(_) | Step::Line(_) => {}
-                }
-            }
+            classes = step.apply(z.view_mut()).or(classes);
         }
         classes
     }
@@ -132,14 +85,10 @@ impl Rectifier {
         classes: Option<&[usize]>,
         mut out: ArrayViewMut2<'_, f64>,
     ) {
-        for step in &self.steps {
-            match (step, classes) {
-                (Step::Dice(dice), _) => return head_logits_into(&dice.head, z, out),
-                (Step::Line(line), Some(classes)) => return out.assign(&line.logits(z, classes)),
-                _ => {}
-            }
+        match self.steps.iter().find_map(|step| step.logits(z, classes)) {
+            Some(logits) => out.assign(&logits),
+            None => head_logits_into(head, z, out),
         }
-        out.assign(&head_logits(head, z));
     }
 
     pub(crate) fn summary(&self) -> Vec<StepSummary> {
@@ -147,7 +96,7 @@ impl Rectifier {
     }
 
     pub(crate) fn found(&self) -> Found {
-        self.steps.iter().flat_map(Step::found).collect()
+        self.steps.iter().flat_map(|step| step.found()).collect()
     }
 
     pub(crate) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

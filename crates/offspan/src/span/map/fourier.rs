@@ -6,6 +6,7 @@ use std::f64::consts::TAU;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
+use crate::error::names::names;
 use crate::numeric::linalg;
 use crate::numeric::math;
 use crate::numeric::product::weights::Weights;
@@ -28,17 +29,7 @@ pub enum Draw {
     Structured,
 }
 
-impl Draw {
-    /// The name as users write it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Draw::Iid => "iid",
-            Draw::Orthogonal => "orthogonal",
-            Draw::Structured => "structured",
-        }
-    }
-}
+names!(Draw { Iid "iid", Orthogonal "orthogonal", Structured "structured", });
 
 /// Where the frequencies come from.
 #[derive(Debug, Clone)]

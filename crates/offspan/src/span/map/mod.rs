@@ -6,10 +6,12 @@
 //! product with A is never computed per row.
 
 mod fourier;
+mod fourier_parts;
 mod nystrom;
 mod tensor_sketch;
 
 pub use fourier::{Draw, Fourier};
+pub use fourier_parts::FourierParts;
 pub(crate) use nystrom::kernel_matrix;
 pub use nystrom::{EigenFloor, FloorRule, KernelVector, RankReport};
 pub use tensor_sketch::TensorSketch;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FeatureMap, RawMap};
 use crate::WeightType;
+use crate::error::names::names;
 use crate::numeric::linalg;
 use crate::span::kernel::Anchors;
 use crate::{Error, Kernel, Precision, Real, Result};
@@ -112,6 +113,8 @@ pub enum FloorRule {
     /// Raise them to the floor, as public code does; the noise stays in, damped.
     Clamp,
 }
+
+names!(FloorRule { Drop "drop", Clamp "clamp", });
 
 /// What the eigenvalues of the landmark kernel looked like and what was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -10,10 +10,11 @@ mod distribution;
 use ndarray::{Array1, Axis};
 use serde::{Deserialize, Serialize};
 
-use crate::methods::kpca::resolve_clip;
-use crate::span::map::{Draw, Fourier};
+use crate::methods::kpca::{KpcaParams, MapParams, ValidKpca, resolve_clip};
+use crate::span::map::{Draw, Fourier, FourierParts};
+use crate::span::subspace::Components;
 use crate::training::Training;
-use crate::{Error, FourierParts, KpcaParams, MapParams, Precision, Preprocess, Real, Result};
+use crate::{Error, Kernel, Precision, Preprocess, Real, Result};
 
 use super::classes::Classes;
 use alignment::alignment;
@@ -31,6 +32,26 @@ pub struct RffOptParams {
     pub rho: f64,
 }
 
+impl Default for RffOptParams {
+    /// Weights concentrate the variance on fewer directions, so more of it has to be kept.
+    fn default() -> Self {
+        let kpca = KpcaParams {
+            map: MapParams::Fourier { features: 4096, draw: Draw::Orthogonal, parts: None },
+            components: Components::ExplainedVariance(0.95),
+            ..KpcaParams::fourier()
+        };
+        RffOptParams { kpca, rho: 1.0 }
+    }
+}
+
+/// Parameters that passed [`RffOptParams::check`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidRffOpt {
+    pub(crate) kpca: ValidKpca,
+    pub(crate) draw: Draw,
+    rho: f64,
+}
+
 impl RffOptParams {
     /// Checks the parameters. A structured draw becomes an orthogonal one: some of its features
     /// alone have no fast transform, so there is nothing to gain from the structure.
@@ -38,27 +59,32 @@ impl RffOptParams {
     /// # Errors
     /// If ρ is negative or not finite, the map is not a Fourier map to be drawn, or the kernel PCA
     /// parameters do not fit.
-    pub fn check(mut self) -> Result<Self> {
+    pub fn check(mut self) -> Result<ValidRffOpt> {
         if !(self.rho >= 0.0 && self.rho.is_finite()) {
             return Err(Error::parameter("rho", "a number of at least 0", self.rho));
         }
-        let given = match &self.kpca.map {
-            MapParams::Fourier { parts: None, .. } => None,
-            MapParams::Fourier { parts: Some(_), .. } => Some("given frequencies"),
-            _ => Some(self.kpca.method()),
+        let draw = match &mut self.kpca.map {
+            MapParams::Fourier { draw, parts: None, .. } => {
+                // The laplacian kernel must be told that no structure fits it.
+                let laplacian = matches!(self.kpca.kernel, Kernel::Laplacian { .. });
+                if *draw == Draw::Structured && !laplacian {
+                    *draw = Draw::Orthogonal;
+                }
+                *draw
+            }
+            map => {
+                let given = match map {
+                    MapParams::Fourier { .. } => "given frequencies",
+                    _ => self.kpca.method(),
+                };
+                return Err(Error::parameter(
+                    "map",
+                    "random Fourier features drawn from the seed, for rff-opt to choose from",
+                    given,
+                ));
+            }
         };
-        if let Some(given) = given {
-            return Err(Error::parameter(
-                "map",
-                "random Fourier features drawn from the seed, for rff-opt to choose from",
-                given,
-            ));
-        }
-        self.kpca = self.kpca.check()?.params().clone();
-        if let MapParams::Fourier { draw: draw @ Draw::Structured, .. } = &mut self.kpca.map {
-            *draw = Draw::Orthogonal;
-        }
-        Ok(self)
+        Ok(ValidRffOpt { kpca: self.kpca.check()?, draw, rho: self.rho })
     }
 }
 
@@ -76,7 +102,7 @@ pub(crate) struct Selected {
 }
 
 /// Draws the features of checked parameters and keeps those that the labels ask for.
-pub(crate) fn select(params: &RffOptParams, training: &Training<'_>) -> Result<Selected> {
+pub(crate) fn select(params: &ValidRffOpt, training: &Training<'_>) -> Result<Selected> {
     let classes = Classes::read("rff-opt", training)?;
     let preprocess =
         Preprocess { clip: resolve_clip(&params.kpca, training)?, cosine: params.kpca.cosine };
@@ -87,12 +113,12 @@ pub(crate) fn select(params: &RffOptParams, training: &Training<'_>) -> Result<S
 }
 
 fn select_in<T: Real>(
-    params: &RffOptParams,
+    params: &ValidRffOpt,
     training: &Training<'_>,
     classes: &Classes,
     preprocess: Preprocess,
 ) -> Result<Selected> {
-    let KpcaParams { kernel, seed, .. } = params.kpca;
+    let KpcaParams { kernel, seed, .. } = *params.kpca.params();
     let MapParams::Fourier { features, draw, .. } = params.kpca.map else {
         unreachable!("the parameters were checked")
     };

@@ -1,0 +1,122 @@
+//! Training data, from a pack, from files or from memory: the one place where they are put together.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    Dataset, FeatureSource, Head, Labels, Pack, RawLayout, is_pack, open_dataset, open_head,
+    open_labels, open_matrix,
+};
+use crate::Result;
+
+/// Something that is in memory, or in a file.
+pub enum Input<T> {
+    /// As it is.
+    Value(T),
+    /// To be read from here.
+    File(PathBuf),
+}
+
+impl<T> Input<T> {
+    fn open(self, open: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        match self {
+            Input::Value(value) => Ok(value),
+            Input::File(path) => open(&path),
+        }
+    }
+}
+
+/// Rows of numbers in memory or in a file.
+pub type Rows<'a> = Input<Box<dyn FeatureSource + 'a>>;
+
+/// What a fit is given: rows, and all that belongs to them.
+///
+/// ```
+/// use offspan::io::{Input, TrainingInputs};
+/// use offspan::ndarray::Array2;
+///
+/// let rows = Array2::<f32>::zeros((100, 8));
+/// let logits = Array2::<f32>::zeros((100, 3));
+/// let inputs = TrainingInputs::of_rows("training rows", rows.view())
+///     .logits(Input::Value(Box::new(logits.view())));
+/// let (data, head) = inputs.open()?;
+/// assert_eq!((data.rows(), data.width()), (100, 8));
+/// assert!(data.logits().is_some() && head.is_none());
+/// # Ok::<(), offspan::Error>(())
+/// ```
+pub struct TrainingInputs<'a> {
+    name: String,
+    features: Rows<'a>,
+    raw: Option<RawLayout>,
+    logits: Option<Rows<'a>>,
+    labels: Option<Input<Labels>>,
+    head: Option<Input<Head>>,
+}
+
+impl<'a> TrainingInputs<'a> {
+    /// A pack folder, of which the training rows and the last layer are taken, or a feature file.
+    pub fn of_path(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref();
+        Self::new(path.display().to_string(), Input::File(path.to_owned()))
+    }
+
+    /// Rows in memory, with a name for messages.
+    pub fn of_rows(name: impl Into<String>, rows: impl FeatureSource + 'a) -> Self {
+        Self::new(name.into(), Input::Value(Box::new(rows)))
+    }
+
+    fn new(name: String, features: Rows<'a>) -> Self {
+        TrainingInputs { name, features, raw: None, logits: None, labels: None, head: None }
+    }
+
+    /// Type and width of a feature file without header.
+    #[must_use]
+    pub fn raw(self, raw: Option<RawLayout>) -> Self {
+        TrainingInputs { raw, ..self }
+    }
+
+    /// Logits of the same rows, in place of those that come with the features.
+    #[must_use]
+    pub fn logits(self, logits: Rows<'a>) -> Self {
+        TrainingInputs { logits: Some(logits), ..self }
+    }
+
+    /// Class labels of the same rows, in place of those that come with the features.
+    #[must_use]
+    pub fn labels(self, labels: Input<Labels>) -> Self {
+        TrainingInputs { labels: Some(labels), ..self }
+    }
+
+    /// The network's last layer, in place of the pack's.
+    #[must_use]
+    pub fn head(self, head: Input<Head>) -> Self {
+        TrainingInputs { head: Some(head), ..self }
+    }
+
+    /// Opens everything; rows in files stay there until they are read.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or does not have as many rows as the features.
+    pub fn open(self) -> Result<(Dataset<'a>, Option<Head>)> {
+        let (mut data, mut head) = match self.features {
+            Input::Value(rows) => (Dataset::new(self.name, rows), None),
+            Input::File(path) if is_pack(&path) => {
+                let pack = Pack::open_with(&path, self.raw)?;
+                (pack.train, pack.head)
+            }
+            Input::File(path) => (open_dataset(&path, self.raw)?, None),
+        };
+        if let Some(logits) = self.logits {
+            let open = |path: &Path| -> Result<Box<dyn FeatureSource + 'a>> {
+                Ok(Box::new(open_matrix(path, "logits", None)?))
+            };
+            data = data.with_logits(logits.open(open)?)?;
+        }
+        if let Some(labels) = self.labels {
+            data = data.with_labels(labels.open(|path| open_labels(path))?)?;
+        }
+        if let Some(given) = self.head {
+            head = Some(given.open(|path| open_head(path))?);
+        }
+        Ok((data, head))
+    }
+}
