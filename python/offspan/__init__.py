@@ -20,6 +20,7 @@ from __future__ import annotations
 from . import errors, metrics
 from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
+from ._evaluate import Comparison, OwnMethod, evaluate
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
 from ._internal import set_threads, threads
@@ -35,6 +36,7 @@ load = Detector.load
 __all__ = [
     "KPCA",
     "BatchReport",
+    "Comparison",
     "Detector",
     "FeatureMap",
     "FitCheck",
@@ -45,11 +47,13 @@ __all__ = [
     "Monitor",
     "NotFittedError",
     "OffspanError",
+    "OwnMethod",
     "__version__",
     "adjusted_p_values",
     "benjamini_hochberg",
     "choose_landmarks",
     "errors",
+    "evaluate",
     "load",
     "make",
     "methods",

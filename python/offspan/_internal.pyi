@@ -19,6 +19,17 @@ def uniform_rows(rows: int, count: int, seed: int) -> list[int]: ...
 def rows_needed(keep: float, confidence: float) -> int: ...
 def benjamini_hochberg(p_values: npt.NDArray[np.float64], level: float) -> npt.NDArray[np.bool_]: ...
 def adjusted(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]: ...
+def evaluate_pack(
+    pack: str,
+    methods: list[tuple[str, Any]],
+    *,
+    tpr: float,
+    rule: str,
+    interval: str | None,
+    level: float,
+    seed: int,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> tuple[str, str]: ...
 def evaluate(
     ind: npt.NDArray[np.float64],
     ood: npt.NDArray[np.float64],

@@ -12,6 +12,7 @@ mod gate;
 mod method;
 mod metrics;
 mod monitor;
+mod pack;
 mod partial;
 
 use pyo3::prelude::*;
@@ -33,6 +34,8 @@ mod _internal {
     use super::metrics::evaluate;
     #[pymodule_export]
     use super::monitor::Monitor;
+    #[pymodule_export]
+    use super::pack::evaluate_pack;
     #[pymodule_export]
     use super::partial::PartialFit;
 
