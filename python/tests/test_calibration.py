@@ -148,7 +148,7 @@ def test_calibration_scores_are_saved(detector, tmp_path):
     ("call", "words"),
     [
         (lambda bare, rows: bare.p_values(rows), "p-values: expected a detector with a calibration"),
-        (lambda bare, rows: bare.predict(rows, fdr=0.1), "p-values: expected a detector with a calibration"),
+        (lambda bare, rows: bare.predict(rows, fdr=0.1), "no threshold"),
         (lambda bare, rows: bare.check(rows), "a check: expected a detector with a calibration"),
         (lambda bare, rows: offspan.Monitor(bare), "a monitor: expected a detector with a calibration"),
         (lambda bare, rows: bare.predict(rows), "no threshold"),
@@ -159,7 +159,7 @@ def test_calibration_scores_are_saved(detector, tmp_path):
         (lambda bare, rows: bare.calibrated(rows, confidence=0), "confidence: expected a number between 0 and 1"),
         (lambda bare, rows: bare.calibrated(rows).calibrated(keep=0.999), "expected at least 2995 rows, got 1000"),
         (lambda bare, rows: bare.calibrated(rows).check(rows[:0]), "later scores"),
-        (lambda bare, rows: bare.calibrated(rows).predict(rows, fdr=1.0), "level: expected a number between 0 and 1"),
+        (lambda bare, rows: bare.calibrated(rows).predict(rows, fdr=1.0), r"fdr: expected a share in \(0, 1\)"),
         (lambda bare, rows: offspan.benjamini_hochberg([0.5, 1.5], 0.1), "p_value: expected a number from 0 to 1"),
         (lambda bare, rows: offspan.adjusted_p_values([np.nan]), "p_value: expected a number from 0 to 1"),
         (lambda bare, rows: offspan.adjusted_p_values(rows), "p_values: expected one number per row"),

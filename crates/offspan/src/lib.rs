@@ -59,17 +59,13 @@ pub use error::{Error, Result};
 pub use io::SyntheticFeatures;
 pub use io::observer::{Observer, Silent};
 pub use methods::kpca::{
-    Clip, EnsembleParams, ExactForm, Fusion, KpcaParams, KpcaSummary, MapParams, PartialFit,
-    Residual, ValidKpca,
+    Clip, ExactForm, Fusion, KpcaSummary, MapParams, PartialFit, Residual, ValidKpca,
 };
+pub use methods::params::*;
+pub use methods::steps::*;
 pub use methods::{
-    AshBParams, AshPParams, AshSParams, AutoParams, AutoencoderParams, BankSize, BatsParams,
-    CATALOGUE, CsiParams, DdcsParams, DiceParams, DkgpKpcaParams, DkgpParams, DmlParams, Found,
-    GradNormParams, GradOrthParams, KnnParams, LineParams, LogitScore, LowDimParams,
-    MahalanobisParams, MethodInfo, MethodOptions, MethodSpec, NnGuideParams, OPTIONS, PRESETS,
-    Parameter, Preset, RankFeatParams, ReactParams, Rectification, RectifiedParams, RegPcaParams,
-    RffOptParams, ScaleParams, Setting, SheParams, SsdParams, SupconParams, TnnParams,
-    TrainedScore, ValidMethod, VimParams, VraBounds, VraParams,
+    BankSize, CATALOGUE, DkgpParams, Found, MethodInfo, MethodOptions, MethodSpec, OPTIONS,
+    PRESETS, Parameter, Preset, Rectification, Setting, ValidMethod, VraBounds,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,

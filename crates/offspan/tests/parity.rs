@@ -27,6 +27,7 @@ const TOLERANCE: [(Precision, f64); 2] = [(Precision::F32, 1e-4), (Precision::F6
 
 struct Golden {
     folder: PathBuf,
+    name: &'static str,
     scores: Vec<u8>,
     pack: Pack,
 }
@@ -40,12 +41,18 @@ struct Case {
 
 impl Golden {
     fn open(folder: &Path) -> Self {
-        let scores = std::fs::read(folder.join("golden.safetensors")).unwrap();
-        Golden { folder: folder.to_owned(), scores, pack: Pack::open(folder).unwrap() }
+        Self::named(folder, "golden")
+    }
+
+    /// Golden scores of this name; a folder may have several.
+    fn named(folder: &Path, name: &'static str) -> Self {
+        let scores = std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap();
+        Golden { folder: folder.to_owned(), name, scores, pack: Pack::open(folder).unwrap() }
     }
 
     fn json(&self) -> Value {
-        serde_json::from_slice(&std::fs::read(self.folder.join("golden.json")).unwrap()).unwrap()
+        let path = self.folder.join(format!("{}.json", self.name));
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
     }
 
     fn expected(&self, case: &str, set: &str) -> Vec<f64> {
@@ -452,8 +459,11 @@ fn oracle(pack: &str) -> Result<Completion, Failed> {
     let golden = Golden::open(&folder);
     let cases = |precision| oracle_cases(&golden, precision);
     golden.check_all(cases);
+    let newer = Golden::named(&folder, "golden-newer");
     let mut worst: BTreeMap<String, (Vec<String>, f64)> = BTreeMap::new();
-    for case in cases(Precision::F32).into_iter().chain(oracle_baselines(&golden)) {
+    let known = cases(Precision::F32).into_iter().chain(oracle_baselines(&golden));
+    let known = known.map(|case| (&golden, case));
+    for (golden, case) in known.chain(oracle_baselines(&newer).into_iter().map(|c| (&newer, c))) {
         let difference = golden.check(&case, 1e-4);
         println!("    {:32} {difference:.1e}", case.name);
         let entry = worst.entry(case.spec.method().into_owned()).or_default();
@@ -542,8 +552,25 @@ fn the_document_has_a_section_and_a_parity_line_for_every_method() {
                 parameter.flag,
                 method.name
             );
+            let told = told_default(section, &parameter.flag);
+            let differs = told.zip(number(&parameter.default)).is_some_and(|(a, b)| a != b);
+            assert!(!differs, "{} {}: {told:?}", method.name, parameter.flag);
         }
     }
+}
+
+/// The number that a section gives as a flag's default: "`--gamma` 2".
+fn told_default(section: &str, flag: &str) -> Option<f64> {
+    let (_, flags) = section.split_once("Flags: ")?;
+    let (_, value) = flags.split_once(&format!("`{flag}` "))?;
+    number(value)
+}
+
+/// The number that a text begins with.
+fn number(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || ".-e".contains(c)));
+    let text = text[..end.unwrap_or(text.len())].trim_end_matches(['.', ',']);
+    text.parse().ok()
 }
 
 /// `lowdim_projection` is what `lowdim_probe` sees: a matrix, no score.

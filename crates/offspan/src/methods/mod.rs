@@ -31,35 +31,15 @@ mod tnn;
 mod trained;
 mod vim;
 
-pub use auto::AutoParams;
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, OPTIONS};
-pub use csi::CsiParams;
-pub use dml::DmlParams;
-pub use gradnorm::GradNormParams;
-pub use gradorth::GradOrthParams;
-pub use knn::KnnParams;
-pub use learn::{AutoencoderParams, DkgpParams, RffOptParams};
-pub use learned::DkgpKpcaParams;
-pub use logit::LogitScore;
-pub use low_dim::LowDimParams;
-pub use mahalanobis::{MahalanobisParams, SsdParams};
+pub use learn::DkgpParams;
 pub use model::Found;
 pub(crate) use model::{Model, ModelSummary, Stored};
-pub use nnguide::NnGuideParams;
 pub use option::Parameter;
 pub use options::MethodOptions;
 pub use preset::{PRESETS, Preset, Setting};
-pub use rank_feat::RankFeatParams;
-pub use rectified::RectifiedParams;
-pub use rectify::{
-    AshBParams, AshPParams, AshSParams, BatsParams, DdcsParams, DiceParams, LineParams,
-    ReactParams, Rectification, ScaleParams, VraBounds, VraParams,
-};
-pub use reg_pca::RegPcaParams;
-pub use she::SheParams;
+pub(crate) use rectify::params as steps;
+pub use rectify::{Rectification, VraBounds};
+pub(crate) use spec::params;
 pub use spec::{MethodSpec, ValidMethod};
-pub use supcon::SupconParams;
-pub use tnn::TnnParams;
-pub use trained::TrainedScore;
-pub use vim::VimParams;

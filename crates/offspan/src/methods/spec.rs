@@ -5,38 +5,23 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::auto::AutoParams;
 use super::catalogue::Listed;
-use super::csi::CsiParams;
-use super::dml::DmlParams;
-use super::gradnorm::GradNormParams;
-use super::gradorth::GradOrthParams;
-use super::knn::KnnParams;
-use super::kpca::{EnsembleParams, KpcaParams};
-use super::learn::{AutoencoderParams, RffOptParams};
-use super::learned::DkgpKpcaParams;
-use super::logit::LogitScore;
-use super::low_dim::LowDimParams;
-use super::mahalanobis::{MahalanobisParams, SsdParams};
 use super::method::{Fit, Method};
 use super::model::{Model, ModelSummary, Stored};
-use super::nnguide::NnGuideParams;
-use super::rank_feat::RankFeatParams;
-use super::rectified::RectifiedParams;
 use super::rectify::Rectification;
-use super::reg_pca::RegPcaParams;
-use super::she::SheParams;
-use super::supcon::SupconParams;
-use super::tnn::TnnParams;
-use super::trained::TrainedScore;
-use super::vim::VimParams;
 use crate::io::{TensorFile, check_writable};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 macro_rules! methods {
-    ($($(#[$doc:meta])* $variant:ident($params:ty),)*) => {
+    ($($(#[$doc:meta])* $variant:ident($module:ident::$params:ident),)*) => {
+        /// The parameters of each method.
+        pub(crate) mod params {
+            $(pub use crate::methods::$module::$params;)*
+        }
+        use params::*;
+
         /// A method and its parameters.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "family", rename_all = "kebab-case")]
@@ -61,7 +46,7 @@ macro_rules! methods {
             /// Every method under each of its names.
             pub(super) fn list() -> Vec<Listed> {
                 let mut list = Vec::new();
-                $(list.extend(<$params>::entries().into_iter().map(|entry| {
+                $(list.extend($params::entries().into_iter().map(|entry| {
                     Listed::new(entry, MethodSpec::$variant)
                 }));)*
                 list
@@ -78,53 +63,53 @@ macro_rules! methods {
 
 methods!(
     /// Everything decided from in-distribution rows.
-    Auto(AutoParams),
+    Auto(auto::AutoParams),
     /// Kernel PCA in all its forms.
-    Kpca(KpcaParams),
+    Kpca(kpca::KpcaParams),
     /// The sum of a random-feature and a Nyström detector.
-    KpcaEnsemble(EnsembleParams),
+    KpcaEnsemble(kpca::EnsembleParams),
     /// A score of the logits alone.
-    Logit(LogitScore),
+    Logit(logit::LogitScore),
     /// The norm of the last layer's gradient.
-    GradNorm(GradNormParams),
+    GradNorm(gradnorm::GradNormParams),
     /// Distance to the nearest class mean under one covariance.
-    Mahalanobis(MahalanobisParams),
+    Mahalanobis(mahalanobis::MahalanobisParams),
     /// Mahalanobis distance of standardised unit vectors to their mean.
-    Ssd(SsdParams),
+    Ssd(mahalanobis::SsdParams),
     /// Distance to the k-th nearest training row.
-    Knn(KnnParams),
+    Knn(knn::KnnParams),
     /// Distance to the plane through the nearest training rows.
-    Tnn(TnnParams),
+    Tnn(tnn::TnnParams),
     /// Energy guided by the nearest training rows.
-    NnGuide(NnGuideParams),
+    NnGuide(nnguide::NnGuideParams),
     /// Product with the pattern of the predicted class.
-    She(SheParams),
+    She(she::SheParams),
     /// Energy minus the scaled residual of a subspace.
-    Vim(VimParams),
+    Vim(vim::VimParams),
     /// Largest cosine with a class's weights, plus the weighted norm.
-    Dml(DmlParams),
+    Dml(dml::DmlParams),
     /// The last layer's gradient in the subspace of the training rows.
-    GradOrth(GradOrthParams),
+    GradOrth(gradorth::GradOrthParams),
     /// Energy times one minus the relative residual of PCA.
-    RegPca(RegPcaParams),
+    RegPca(reg_pca::RegPcaParams),
     /// A probe on low-dimensional gradients of the last layer.
-    LowDim(LowDimParams),
+    LowDim(low_dim::LowDimParams),
     /// A method on rectified rows.
-    Rectified(RectifiedParams),
+    Rectified(rectified::RectifiedParams),
     /// Energy of feature maps without their leading part.
-    RankFeat(RankFeatParams),
+    RankFeat(rank_feat::RankFeatParams),
     /// A method on the features of a network trained with a contrastive loss.
-    Supcon(SupconParams),
+    Supcon(supcon::SupconParams),
     /// A score of a specially trained network.
-    Trained(TrainedScore),
+    Trained(trained::TrainedScore),
     /// Similarity over shifted views.
-    Csi(CsiParams),
+    Csi(csi::CsiParams),
     /// Reconstruction by a shallow autoencoder.
-    Autoencoder(AutoencoderParams),
+    Autoencoder(learn::AutoencoderParams),
     /// Kernel PCA on random features chosen by the labels.
-    RffOpt(RffOptParams),
+    RffOpt(learn::RffOptParams),
     /// Kernel PCA with a γ learned by a Gaussian-process classifier.
-    Dkgp(DkgpKpcaParams),
+    Dkgp(learned::DkgpKpcaParams),
 );
 
 impl MethodSpec {

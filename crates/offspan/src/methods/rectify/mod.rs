@@ -16,12 +16,7 @@ mod spec;
 mod step;
 mod vra;
 
-pub use ash::{AshBParams, AshPParams, AshSParams, ScaleParams};
-pub use bats::BatsParams;
-pub use ddcs::DdcsParams;
-pub use dice::DiceParams;
-pub use line::LineParams;
-pub use react::ReactParams;
 pub(crate) use rectifier::{Rectifier, StepSummary};
 pub use spec::Rectification;
-pub use vra::{VraBounds, VraParams};
+pub(crate) use spec::params;
+pub use vra::VraBounds;

@@ -4,14 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ash::{AshBParams, AshPParams, AshSParams, ScaleParams};
-use super::bats::BatsParams;
-use super::ddcs::DdcsParams;
-use super::dice::DiceParams;
-use super::line::LineParams;
-use super::react::ReactParams;
 use super::step::{Step, StepParams};
-use super::vra::VraParams;
 use crate::Result;
 use crate::io::Head;
 use crate::methods::Stored;
@@ -21,7 +14,13 @@ use crate::training::Training;
 use crate::training::statistics::{Needs, Statistics};
 
 macro_rules! steps {
-    ($($(#[$doc:meta])* $variant:ident($params:ty),)*) => {
+    ($($(#[$doc:meta])* $variant:ident($module:ident::$params:ident),)*) => {
+        /// The parameters of each step.
+        pub(crate) mod params {
+            $(pub use crate::methods::rectify::$module::$params;)*
+        }
+        use params::*;
+
         /// A step that changes features or the last layer.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "step", rename_all = "kebab-case")]
@@ -41,7 +40,7 @@ macro_rules! steps {
             pub(crate) fn list() -> Vec<Entry<Self>> {
                 vec![$({
                     let Entry { name, summary, needs, source, parity, default } =
-                        <$params>::entry();
+                        $params::entry();
                     let default = Rectification::$variant(default);
                     Entry { name, summary, needs, source, parity, default }
                 },)*]
@@ -58,26 +57,26 @@ macro_rules! steps {
 
 steps!(
     /// min(z, c) (Sun et al. 2021).
-    React(ReactParams),
+    React(react::ReactParams),
     /// Each channel within its mean ± λ standard deviations (Zhu et al. 2022).
-    Bats(BatsParams),
+    Bats(bats::BatsParams),
     /// Values below α become 0, values above β become β (Xu et al. 2023).
-    Vra(VraParams),
+    Vra(vra::VraParams),
     /// The largest entries of a row become (sum of the row)/(their number), the rest 0 (Djurisic et
     /// al. 2023).
-    AshB(AshBParams),
+    AshB(ash::AshBParams),
     /// All but the largest entries of a row become 0.
-    AshP(AshPParams),
+    AshP(ash::AshPParams),
     /// ASH-P, then times exp(sum of the row / sum of what was kept).
-    AshS(AshSParams),
+    AshS(ash::AshSParams),
     /// Times exp(sum of the row / sum of the largest entries); nothing becomes 0 (Xu et al. 2024).
-    Scale(ScaleParams),
+    Scale(ash::ScaleParams),
     /// Only weights that contribute much on average stay (Sun & Li 2022).
-    Dice(DiceParams),
+    Dice(dice::DiceParams),
     /// Only activations and weights that matter for the predicted class stay (Ahn et al. 2023).
-    Line(LineParams),
+    Line(line::LineParams),
     /// Shaped activations; channels that tell the classes apart stay (Yuan et al. 2024).
-    Ddcs(DdcsParams),
+    Ddcs(ddcs::DdcsParams),
 );
 
 impl Rectification {
