@@ -106,6 +106,18 @@ def odin_eps0(train: Tensors, head: Tensors, T: float) -> Scorer:
     return lambda rows: softmax(rows["logits"] / T).max(axis=1)
 
 
+def gen(train: Tensors, head: Tensors, gamma: float, M: float) -> Scorer:
+    """-sum over the M largest p of p^gamma (1 - p)^gamma; 1 - p of the largest is the sum of the others"""
+
+    def score(rows: Tensors) -> Array:
+        p = np.sort(softmax(rows["logits"]), axis=1)
+        rest = 1.0 - p
+        rest[:, -1] = np.sum(p[:, :-1], axis=1)
+        return -np.sum((p * rest)[:, -min(int(M), p.shape[1]) :] ** gamma, axis=1)
+
+    return score
+
+
 def gradnorm(train: Tensors, head: Tensors) -> Scorer:
     """||z||_1 sum_c |C p_c - 1|, p = softmax(l)"""
 
@@ -535,7 +547,7 @@ METHODS: dict[str, Callable[..., Scorer]] = {
 } | {
     method.__name__: method
     for method in (
-        *(msp, maxlogit, odin_eps0, gradnorm, gradorth, lowdim_projection, lowdim_probe),
+        *(msp, maxlogit, odin_eps0, gen, gradnorm, gradorth, lowdim_projection, lowdim_probe),
         *(mahalanobis, mahalanobis_pp, ssd, ssd_plus, knn, knn_plus, tnn, nnguide, she, dml),
         *(vim, vim_f64rank, regpca, regpca_react, regpca_react_rawfit),
         *(react, dice, bats, vra, ash_b, ash_p, ash_s, scale, line, ddcs),

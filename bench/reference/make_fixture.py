@@ -437,6 +437,7 @@ BASELINES: list[tuple[str, str, dict[str, float]]] = [
     ("maxlogit", "max-logit", {}),
     ("energy", "energy", {"T": 1.5}),
     ("odin_eps0", "odin", {"T": 10.0}),
+    ("gen", "gen", {"gamma": 0.2, "M": 4}),
     ("gradnorm", "gradnorm", {}),
     ("mahalanobis", "mahalanobis", {}),
     ("mahalanobis_pp", "mahalanobis-pp", {}),

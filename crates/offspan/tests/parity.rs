@@ -13,8 +13,8 @@ use offspan::map::{Draw, EigenFloor};
 use offspan::{
     AshBParams, AshPParams, AshSParams, AutoParams, BankSize, BatsParams, Clip, Components,
     CsiParams, DdcsParams, Detector, DiceParams, DmlParams, ExactForm, FitOptions, FourierParts,
-    Fusion, GradNormParams, GradOrthParams, Kernel, KnnParams, KpcaParams, LineParams, LogitScore,
-    LowDimParams, MahalanobisParams, MapParams, MethodSpec, NnGuideParams, Precision,
+    Fusion, GenParams, GradNormParams, GradOrthParams, Kernel, KnnParams, KpcaParams, LineParams,
+    LogitScore, LowDimParams, MahalanobisParams, MapParams, MethodSpec, NnGuideParams, Precision,
     RankFeatParams, ReactParams, Rectification, RectifiedParams, RegPcaParams, Residual, Sampling,
     ScaleParams, SheParams, Silent, SsdParams, SupconParams, TnnParams, TrainedScore, VimParams,
     VraBounds, VraParams, WeightType,
@@ -303,6 +303,7 @@ fn baseline(name: &str, params: &Value) -> Option<MethodSpec> {
         "maxlogit" => MethodSpec::Logit(LogitScore::MaxLogit),
         "energy" => MethodSpec::Logit(LogitScore::Energy { temperature: number("T") }),
         "odin_eps0" => MethodSpec::Logit(LogitScore::Odin { temperature: number("T") }),
+        "gen" => GenParams { exponent: number("gamma"), top: count("M") }.into(),
         "gradnorm" => GradNormParams::default().into(),
         "mahalanobis" => MahalanobisParams { unit: false }.into(),
         "mahalanobis_pp" => MahalanobisParams { unit: true }.into(),

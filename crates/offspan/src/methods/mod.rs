@@ -5,6 +5,7 @@ mod bank;
 mod catalogue;
 mod csi;
 mod dml;
+mod generalised_entropy;
 mod gradnorm;
 mod gradorth;
 mod knn;

@@ -70,6 +70,8 @@ methods!(
     KpcaEnsemble(kpca::EnsembleParams),
     /// A score of the logits alone.
     Logit(logit::LogitScore),
+    /// A generalised entropy of the largest probabilities.
+    Gen(generalised_entropy::GenParams),
     /// The norm of the last layer's gradient.
     GradNorm(gradnorm::GradNormParams),
     /// Distance to the nearest class mean under one covariance.
