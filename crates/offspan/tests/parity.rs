@@ -524,7 +524,11 @@ fn the_document_has_a_section_and_a_parity_line_for_every_method() {
     let documented: Vec<String> = documented().into_iter().map(|line| line.method).collect();
     let catalogue: Vec<&str> = offspan::CATALOGUE.iter().map(|method| method.name).collect();
     assert_eq!(documented, catalogue);
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/python.md");
+    let python = std::fs::read_to_string(python).unwrap();
     for method in offspan::CATALOGUE.iter() {
+        let combined = method.name.contains('+');
+        assert!(combined || python.contains(&format!("`{}`", method.name)), "{}", method.name);
         let section = format!("\n### {}\n", method.name);
         let (_, section) = text.split_once(&section).unwrap_or_else(|| panic!("{}", method.name));
         let section = section.split("\n#").next().unwrap();
