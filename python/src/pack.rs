@@ -142,8 +142,7 @@ impl OwnDetector for Own {
             let logits = logits.map(|logits| logits.into_pyarray(py));
             let scored = self.object.call_method1(py, "score", (features.into_pyarray(py), logits));
             let scores = self.keep(scored)?;
-            let scores: PyResult<PyReadonlyArray1<'_, f64>> =
-                scores.bind(py).extract().map_err(Into::into);
+            let scores: PyResult<PyReadonlyArray1<'_, f64>> = scores.bind(py).extract();
             Ok(self.keep(scores)?.as_array().to_vec())
         })
     }

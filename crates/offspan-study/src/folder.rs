@@ -50,7 +50,7 @@ impl Folder {
     }
 
     pub(crate) fn text(&self, name: &str, text: &str) -> Result<()> {
-        Ok(write_text(&self.join(name), text)?)
+        Ok(write_text(self.join(name), text)?)
     }
 
     pub(crate) fn json(&self, name: &str, value: &Value) -> Result<()> {
@@ -62,11 +62,11 @@ impl Folder {
         let folder = self.join("plots");
         make(&folder)?;
         for (name, plot) in &album.plots {
-            write_text(&folder.join(format!("{name}.svg")), &plot.svg(Theme::Light))?;
+            write_text(folder.join(format!("{name}.svg")), &plot.svg(Theme::Light))?;
             let png = plot
                 .png(Theme::Light, PNG_SCALE)
                 .map_err(|source| StudyError::Picture { plot: name.clone(), source })?;
-            write_bytes(&folder.join(format!("{name}.png")), &png)?;
+            write_bytes(folder.join(format!("{name}.png")), &png)?;
         }
         Ok(())
     }

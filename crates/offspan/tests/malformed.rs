@@ -90,7 +90,7 @@ const HEADER: &str = r#"{"features":{"dtype":"F32","shape":[1,2],"data_offsets":
 
 /// Opens a file of these bytes as a dataset.
 fn open(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Told {
-    told(open_dataset(&put(folder, name, bytes), None))
+    told(open_dataset(put(folder, name, bytes), None))
 }
 
 /// Fits to all rows of a dataset.

@@ -93,7 +93,7 @@ impl Golden {
         let mut worst = 0.0f64;
         for set in self.pack.test.iter().chain(&self.pack.ood) {
             let got = detector.score_dataset(set, &Silent).unwrap();
-            let expected = self.expected(&case.name, &set.name());
+            let expected = self.expected(&case.name, set.name());
             assert_eq!(got.len(), expected.len());
             assert!(got.iter().all(|x| x.is_finite()), "{} on {}", case.name, set.name());
             let scale = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));

@@ -188,7 +188,7 @@ fn csv(scores: &[f64], verdict: Option<&Decisions>, named: Option<&Vec<Dataset<'
     text += if verdict.is_some() { "row,score,p_value,decision\n" } else { "row,score\n" };
     let parts: Vec<(String, usize)> = match named {
         Some(inputs) => {
-            inputs.iter().map(|input| (csv_cell(&input.name()) + ",", input.rows())).collect()
+            inputs.iter().map(|input| (csv_cell(input.name()) + ",", input.rows())).collect()
         }
         None => vec![(String::new(), scores.len())],
     };

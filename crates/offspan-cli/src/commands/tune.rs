@@ -26,7 +26,7 @@ pub(crate) fn run(args: &TuneArgs) -> Outcome {
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::Usage(format!("cannot make the folder {}: {error}", folder.display()))
         })?;
-        check_writable(&folder.join("tune.html"))?;
+        check_writable(folder.join("tune.html"))?;
     }
     let (data, head) = open(&args.data, &args.data_args)?;
     let validate = args

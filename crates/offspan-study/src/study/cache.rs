@@ -41,7 +41,7 @@ impl Cache {
 
     pub(super) fn put<T: Serialize>(&self, key: &Value, result: &T) -> Result<()> {
         let entry = Entry { key: versioned(key), result };
-        Ok(write_text(&self.path(key), &serde_json::to_string(&entry)?)?)
+        Ok(write_text(self.path(key), &serde_json::to_string(&entry)?)?)
     }
 
     fn path(&self, key: &Value) -> PathBuf {

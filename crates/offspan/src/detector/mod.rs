@@ -310,7 +310,7 @@ impl Detector {
     /// # Errors
     /// If one exists and cannot be removed.
     pub fn remove_checkpoints(&self, checkpoint: &Checkpointing) -> Result<()> {
-        checkpoint.files(&self.info.spec).iter().try_for_each(|path| remove_if_exists(path))
+        checkpoint.files(&self.info.spec).iter().try_for_each(remove_if_exists)
     }
 
     /// One score per row of a dataset of any size.

@@ -154,7 +154,7 @@ fn open_pack_head(folder: &Path) -> Result<Option<Head>> {
     let malformed = |reason: String| Err(Error::malformed(folder, "a pack folder", reason));
     match (has(whole), has(weight), has(bias)) {
         (false, false, false) => Ok(None),
-        (true, false, false) => open_head(&folder.join(whole)).map(Some),
+        (true, false, false) => open_head(folder.join(whole)).map(Some),
         (false, true, true) => Head::from_npy(&folder.join(weight), &folder.join(bias)).map(Some),
         (true, ..) => malformed(format!(
             "it has {whole} and also {weight} or {bias}; expected one of the two forms"

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(read_scores(&csv).unwrap(), expected);
         std::fs::write(&csv, "\"row, from 0\",\"score\"\n0,\"1.5\"\n\n1, -inf\n2,-2").unwrap();
         assert_eq!(read_scores(&csv).unwrap(), expected, "quotes belong to no cell");
-        assert_eq!(read_scores(&folder.path().join("features.safetensors")).unwrap(), None);
+        assert_eq!(read_scores(folder.path().join("features.safetensors")).unwrap(), None);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub static CATALOGUE: LazyLock<Vec<MethodInfo>> =
 
 /// Every option of every method, once, with the defaults that are not the same for all.
 pub static OPTIONS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
-    let mut options: Vec<(Parameter, Vec<(String, Vec<&str>)>)> = Vec::new();
+    let mut options: Vec<(Parameter, Vec<SharedDefault>)> = Vec::new();
     for method in CATALOGUE.iter() {
         for parameter in &method.parameters {
             let index = options.iter().position(|(known, _)| known.flag == parameter.flag);
@@ -82,7 +82,7 @@ pub static OPTIONS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
                 }
             };
             match defaults.iter_mut().find(|(default, _)| *default == parameter.default) {
-                Some((_, names)) => names.push(method.name),
+                Some((_, methods)) => methods.push(method.name),
                 None => defaults.push((parameter.default.clone(), vec![method.name])),
             }
         }
@@ -91,11 +91,14 @@ pub static OPTIONS: LazyLock<Vec<Parameter>> = LazyLock::new(|| {
     options.into_iter().map(merged).collect()
 });
 
+/// A default and the methods that have it.
+type SharedDefault = (String, Vec<&'static str>);
+
 /// Longer texts belong to a list.
 const LONGEST: usize = 80;
 
 /// The default of most methods, and which methods have another one.
-fn in_words(mut defaults: Vec<(String, Vec<&str>)>) -> String {
+fn in_words(mut defaults: Vec<SharedDefault>) -> String {
     // The first of the most common ones.
     let most = defaults.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
     let usual = defaults.iter().position(|(_, names)| names.len() == most).unwrap_or(0);

@@ -207,7 +207,7 @@ impl ValidMethod {
             }
             // A place that never takes one is a mistake, and better known now than after hours. One that
             // fails later does not stop the fit.
-            checkpoint.files(&self.spec).iter().try_for_each(|file| check_writable(file))?;
+            checkpoint.files(&self.spec).iter().try_for_each(check_writable)?;
         }
         self.fit.check_inputs(&name, training)
     }

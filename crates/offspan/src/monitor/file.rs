@@ -73,6 +73,6 @@ mod tests {
         let path = folder.path().join("x.monitor");
         std::fs::write(&path, b"nothing of the kind").unwrap();
         assert!(Monitor::load(&path).is_err());
-        assert!(Monitor::load(&folder.path().join("missing")).is_err());
+        assert!(Monitor::load(folder.path().join("missing")).is_err());
     }
 }

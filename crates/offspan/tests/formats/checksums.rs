@@ -149,5 +149,5 @@ fn files_are_known_by_what_is_in_them() {
         let path = put(folder.path(), "x.npy", bytes);
         assert_eq!(Content::of(&path).unwrap(), content, "{number}");
     }
-    assert!(Content::of(&folder.path().join("missing")).is_err());
+    assert!(Content::of(folder.path().join("missing")).is_err());
 }

@@ -28,7 +28,7 @@ fn rows_written_as_npy_are_read_back() {
         let data = 23 * 5 * element.size();
         assert_eq!((bytes.len() - data) % 64, 0, "NumPy aligns the data to 64 bytes");
         assert_eq!(bytes[bytes.len() - data - 1], b'\n', "the header ends with a newline");
-        let matrix = open_matrix(&put(folder.path(), "x.npy", bytes), "features", None).unwrap();
+        let matrix = open_matrix(put(folder.path(), "x.npy", bytes), "features", None).unwrap();
         assert_eq!(matrix.element_type(), element);
         assert_reads(&matrix, &rows, &element.to_string());
     }
@@ -179,13 +179,13 @@ fn the_only_table_of_a_file_is_found_whatever_its_name() {
     let parts =
         Tensors::from([("penultimate".to_owned(), table.clone()), ("ids".to_owned(), ids.clone())]);
     let path = put(folder.path(), "x.safetensors", tensors(&parts, None));
-    assert_reads(&*open_dataset(&path, None).unwrap().features(), &rows, "only table");
+    assert_reads(open_dataset(&path, None).unwrap().features(), &rows, "only table");
 
     // A tensor called `features` wins over any other.
     let other = (Dtype::F64, vec![1, 1], vec![0; 8]);
     let parts = Tensors::from([("a".to_owned(), other), ("features".to_owned(), table)]);
     let path = put(folder.path(), "y.safetensors", tensors(&parts, None));
-    assert_reads(&*open_dataset(&path, None).unwrap().features(), &rows, "features");
+    assert_reads(open_dataset(&path, None).unwrap().features(), &rows, "features");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_head_as_two_npy_files_equals_the_safetensors_one() {
     let both = format!("{},{}", weight.display(), bias.display());
     let from_npy = open_head(Path::new(&both)).unwrap();
     assert_eq!((from_npy.weight(), from_npy.bias()), (head.weight(), head.bias()));
-    assert_eq!(open_head(&folder.path().join("head.safetensors")).unwrap(), head);
+    assert_eq!(open_head(folder.path().join("head.safetensors")).unwrap(), head);
 }
 
 #[test]

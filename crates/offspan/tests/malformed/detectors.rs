@@ -445,7 +445,7 @@ fn moments() {
     let cases: &[Case] = &[
         (
             "a feature file",
-            |d| told(Moments::load(&put(d, "m", tensors_with_header(HEADER, &[0; 8])))),
+            |d| told(Moments::load(put(d, "m", tensors_with_header(HEADER, &[0; 8])))),
             "{dir}/m: not a file of moments: it has no offspan.moments header",
         ),
         (
@@ -453,7 +453,7 @@ fn moments() {
             |d| {
                 let bytes =
                     alter(&Moments::new(3).to_bytes(), |json, _| json["version"] = json!(9));
-                told(Moments::load(&put(d, "m", bytes)))
+                told(Moments::load(put(d, "m", bytes)))
             },
             "{dir}/m: a file of moments of version 9; this program reads version 1 to 2: a later offspan \
              wrote it",
@@ -464,7 +464,7 @@ fn moments() {
                 let bytes = alter(&Moments::new(3).to_bytes(), |_, tensors| {
                     tensors.insert("scatter".into(), f32_tensor(&[3, 2], 0.0));
                 });
-                told(Moments::load(&put(d, "m", bytes)))
+                told(Moments::load(put(d, "m", bytes)))
             },
             "{dir}/m…`scatter`…: expected shape [3, 3], got [3, 2]",
         ),
@@ -472,7 +472,7 @@ fn moments() {
             "no scatter",
             |d| {
                 let bytes = alter(&Moments::new(3).to_bytes(), |_, t| drop(t.remove("scatter")));
-                told(Moments::load(&put(d, "m", bytes)))
+                told(Moments::load(put(d, "m", bytes)))
             },
             "{dir}/m: no tensor `scatter`; it has `mean` F64 [3]",
         ),

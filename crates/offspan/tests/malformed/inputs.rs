@@ -20,7 +20,7 @@ use crate::common::{
 use crate::{Case, Told, check, fit_spec, open, told};
 
 fn open_raw(folder: &Path, layout: &str, bytes: &[u8]) -> Told {
-    told(open_dataset(&put(folder, "x.mmap", bytes), Some(layout.parse().unwrap())))
+    told(open_dataset(put(folder, "x.mmap", bytes), Some(layout.parse().unwrap())))
 }
 
 fn layout(text: &str) -> Told {
@@ -52,7 +52,7 @@ fn files_without_header() {
             "a width of 0, written in code",
             |d| {
                 let layout = RawLayout { element: ElementType::F32, width: 0 };
-                told(open_matrix(&put(d, "x.mmap", []), "features", Some(layout)))
+                told(open_matrix(put(d, "x.mmap", []), "features", Some(layout)))
             },
             "raw: expected a width of at least 1, got 0",
         ),
@@ -80,7 +80,7 @@ fn files_without_header() {
 }
 
 fn index_list(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Told {
-    told(read_index_list(&put(folder, name, bytes)))
+    told(read_index_list(put(folder, name, bytes)))
 }
 
 #[test]
@@ -88,17 +88,17 @@ fn paths_and_lists() {
     let cases: &[Case] = &[
         (
             "missing .npy",
-            |d| told(open_dataset(&d.join("x.npy"), None)),
+            |d| told(open_dataset(d.join("x.npy"), None)),
             "cannot open {dir}/x.npy: No such file or directory (os error 2)",
         ),
         (
             "missing .safetensors",
-            |d| told(open_dataset(&d.join("x.safetensors"), None)),
+            |d| told(open_dataset(d.join("x.safetensors"), None)),
             "cannot open {dir}/x.safetensors: No such file or directory (os error 2)",
         ),
         (
             "missing, of unknown kind",
-            |d| told(open_dataset(&d.join("x.csv"), None)),
+            |d| told(open_dataset(d.join("x.csv"), None)),
             "cannot open {dir}/x.csv: …not found…",
         ),
         (
@@ -119,7 +119,7 @@ fn paths_and_lists() {
             "a folder called .npy",
             |d| {
                 std::fs::create_dir(d.join("x.npy")).unwrap();
-                told(open_dataset(&d.join("x.npy"), None))
+                told(open_dataset(d.join("x.npy"), None))
             },
             "{dir}/x.npy: not a feature file: it is a folder",
         ),
@@ -151,7 +151,7 @@ fn paths_and_lists() {
         ),
         (
             "missing rows",
-            |d| told(read_index_list(&d.join("rows.txt"))),
+            |d| told(read_index_list(d.join("rows.txt"))),
             "cannot read {dir}/rows.txt: No such file or directory (os error 2)",
         ),
     ];
@@ -308,7 +308,7 @@ fn values_that_are_not_numbers() {
                     ("weight".to_owned(), weight),
                     ("bias".to_owned(), f32_tensor(&[1], 0.0)),
                 ]);
-                told(open_head(&put(d, "head.safetensors", tensors(&parts, None))))
+                told(open_head(put(d, "head.safetensors", tensors(&parts, None))))
             },
             "{dir}/head.safetensors `weight`: row 0, column 1 is NaN; every value must be finite",
         ),

@@ -34,11 +34,7 @@ fn folders_and_heads() {
             },
             "{dir}: not a pack folder: it has neither train.safetensors nor train.npy",
         ),
-        (
-            "missing folder",
-            |d| told(Pack::open(&d.join("nothing"))),
-            "cannot open {dir}/nothing: …",
-        ),
+        ("missing folder", |d| told(Pack::open(d.join("nothing"))), "cannot open {dir}/nothing: …"),
         (
             "damaged split",
             |d| pack(d, &[("test.safetensors", vec![1; 20])]),
@@ -80,18 +76,18 @@ fn folders_and_heads() {
             "head without weight",
             |d| {
                 let parts = Tensors::from([("bias".to_owned(), f32_tensor(&[4], 0.0))]);
-                told(open_head(&put(d, "head.safetensors", tensors(&parts, None))))
+                told(open_head(put(d, "head.safetensors", tensors(&parts, None))))
             },
             "{dir}/head.safetensors: no tensor `weight`; it has `bias` F32 [4]",
         ),
         (
             "head with a flat weight",
-            |d| told(open_head(&put(d, "head.safetensors", head_file(&[12], &[4])))),
+            |d| told(open_head(put(d, "head.safetensors", head_file(&[12], &[4])))),
             "{dir}/head.safetensors `weight`: expected shape [rows, columns], got [12]",
         ),
         (
             "head of no classes: every energy would be minus infinity",
-            |d| told(open_head(&put(d, "head.safetensors", head_file(&[0, 3], &[0])))),
+            |d| told(open_head(put(d, "head.safetensors", head_file(&[0, 3], &[0])))),
             "{dir}/head.safetensors…weight…: expected shape at least one row and one column, got \
              [0, 3]",
         ),
@@ -99,7 +95,7 @@ fn folders_and_heads() {
             "head of no classes, wider than memory",
             |d| {
                 let header = r#"{"weight":{"dtype":"F32","shape":[0,18446744073709551615],"data_offsets":[0,0]}}"#;
-                told(open_head(&put(d, "head.safetensors", tensors_with_header(header, &[]))))
+                told(open_head(put(d, "head.safetensors", tensors_with_header(header, &[]))))
             },
             "{dir}/head.safetensors…weight…: expected shape …, got [0, 18446744073709551615]",
         ),

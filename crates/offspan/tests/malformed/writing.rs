@@ -27,14 +27,14 @@ fn places_that_cannot_be_written() {
         ("asked of a folder", |d| told(check_writable(d)), "cannot write {dir}: is a directory"),
         (
             "asked of a missing folder",
-            |d| told(check_writable(&d.join("no/x"))),
+            |d| told(check_writable(d.join("no/x"))),
             "cannot create a file for {dir}/no/x: No such file or directory…",
         ),
         (
             "asked of a place below a file",
             |d| {
                 put(d, "file", "");
-                told(check_writable(&d.join("file/x")))
+                told(check_writable(d.join("file/x")))
             },
             "cannot create a file for {dir}/file/x: Not a directory…",
         ),
@@ -45,9 +45,9 @@ fn places_that_cannot_be_written() {
 #[test]
 fn asking_whether_a_place_can_be_written_leaves_nothing_there() {
     let folder = tempfile::tempdir().unwrap();
-    check_writable(&folder.path().join("x")).unwrap();
+    check_writable(folder.path().join("x")).unwrap();
     put(folder.path(), "old", "kept");
-    check_writable(&folder.path().join("old")).unwrap();
+    check_writable(folder.path().join("old")).unwrap();
     assert_eq!(names_in(folder.path()), ["old"]);
     assert_eq!(std::fs::read(folder.path().join("old")).unwrap(), b"kept");
 }
