@@ -56,7 +56,7 @@ class Comparison:
 
     def to_dataframe(self) -> Any:
         """One line per method and OoD set, as a pandas DataFrame."""
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 
         lines = [
             {"method": result["method"], "set": name, **{k: v for k, v in numbers.items() if k != "intervals"}}
@@ -129,7 +129,8 @@ def _native(name: str, method: str | Method | OwnMethod) -> Any:
     if isinstance(method, OwnMethod):
         return _Adapter(method)
     raise InputError(
-        f"methods: expected a name, offspan.make(…) or an object with fit and score for {name}, got {type(method).__name__}"
+        f"methods: expected a name, offspan.make(…) or an object with fit and score for {name}, "
+        f"got {type(method).__name__}"
     )
 
 
