@@ -23,7 +23,7 @@ pub fn squared_distances(rows: ArrayView2<'_, f64>) -> Array2<f64> {
     let mut out = vec![0.0; n * n];
     if width > 0 && n > 1 {
         let rows = rows.as_standard_layout();
-        let data = rows.as_slice().unwrap_or_default();
+        let data = rows.as_slice().unwrap_or_else(|| unreachable!("it was just laid out so"));
         let row = |i: usize| &data[i * width..(i + 1) * width];
         out.par_chunks_mut(BLOCK * n).enumerate().for_each(|(block, out)| {
             let first = block * BLOCK;
