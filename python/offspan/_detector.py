@@ -113,7 +113,8 @@ class Detector:
                 "the detector has no threshold, so it cannot decide; set one with "
                 "`detector.calibrated(rows)` or fit with a larger `hold_out`"
             )
-        return ~self._native.is_out(self.score(features, logits, extras), fdr)
+        rows = as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras)
+        return ~self._native.is_out(*rows, fdr)
 
     def calibrated(
         self,

@@ -66,7 +66,9 @@ class Comparison:
         return pd.DataFrame(lines)
 
     def __str__(self) -> str:
-        return self.markdown
+        # A method that failed must not look as if nobody had asked for it.
+        missing = [f"{name}: no result: {reason}" for name, reason in self.without.items()]
+        return "\n".join([self.markdown.rstrip("\n"), *missing])
 
 
 def evaluate(
@@ -101,6 +103,8 @@ def evaluate(
         if any(name == other for other, _ in given):
             raise InputError(f"methods: expected different names, got {name} twice; give a mapping of names to methods")
         given.append((name, _native(name, method)))
+    if not given:
+        raise InputError("methods: expected at least one, got none")
     with reporter(progress) as report:
         document, table = _internal.evaluate_pack(
             os.fspath(pack),

@@ -84,16 +84,22 @@ impl Detector {
     }
 
     /// Whether each row is taken for OoD, by the threshold or, with `fdr`, as a batch.
-    #[pyo3(signature = (scores, fdr=None))]
+    #[pyo3(signature = (features, logits=None, extras=None, fdr=None))]
     fn is_out<'py>(
         &self,
         py: Python<'py>,
-        scores: PyReadonlyArray1<'py, f64>,
+        features: &Bound<'py, PyAny>,
+        logits: Option<&Bound<'py, PyAny>>,
+        extras: Option<&Bound<'py, PyDict>>,
         fdr: Option<f64>,
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        self.calibration(py, "a decision")?;
-        let scores = scores.as_array().to_vec();
-        let decisions = quick(py, || self.inner.decide_scores(scores, fdr))?;
+        let given = Given::new("the rows to score", features, logits, None, extras)?;
+        let batch = [given.open(py)?.0];
+        let decisions = if given.size() <= SHORT {
+            quick(py, || self.inner.decide(&batch, fdr, &Silent))
+        } else {
+            work(py, None, |observer| self.inner.decide(&batch, fdr, observer))
+        }?;
         Ok(decisions.is_out.into_pyarray(py))
     }
 

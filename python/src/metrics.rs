@@ -21,6 +21,23 @@ pub(crate) fn evaluate(
     level: f64,
     seed: u64,
 ) -> PyResult<String> {
+    let options = eval_options(py, tpr, rule, interval, level, seed)?;
+    let (ind, ood) = (ind.as_array().to_vec(), ood.as_array().to_vec());
+    let evaluation = work(py, None, |_| {
+        offspan::metrics::evaluate(&ind, &ood, &options).map_err(offspan::Error::from)
+    })?;
+    Ok(serde_json::json!(evaluation).to_string())
+}
+
+/// How scores are judged, from what Python gave.
+pub(crate) fn eval_options(
+    py: Python<'_>,
+    tpr: f64,
+    rule: &str,
+    interval: Option<&str>,
+    level: f64,
+    seed: u64,
+) -> PyResult<EvalOptions> {
     let rule: FprRule =
         rule.parse().map_err(|error| input_error(py, format!("fpr_rule: {error}")))?;
     let interval: Option<IntervalMethod> = interval
@@ -28,9 +45,5 @@ pub(crate) fn evaluate(
         .transpose()?;
     let options = EvalOptions { tpr, rule, interval, level, seed };
     options.check().map_err(|error| exception(py, &error.into()))?;
-    let (ind, ood) = (ind.as_array().to_vec(), ood.as_array().to_vec());
-    let evaluation = work(py, None, |_| {
-        offspan::metrics::evaluate(&ind, &ood, &options).map_err(offspan::Error::from)
-    })?;
-    Ok(serde_json::json!(evaluation).to_string())
+    Ok(options)
 }

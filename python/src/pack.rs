@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use offspan::Silent;
 use offspan::io::{Dataset, Head, Pack, read_rows};
-use offspan::metrics::{EvalOptions, FprRule, IntervalMethod};
 use offspan_study::StudyError;
 use offspan_study::evaluation::{
     Evaluations, OwnDetector, OwnMethod, Sets, comparison, document, evaluate_own,
@@ -17,6 +16,7 @@ use pyo3::prelude::*;
 use crate::errors::{exception, input_error};
 use crate::gate::work;
 use crate::method::Method;
+use crate::metrics::eval_options;
 
 /// Fits and judges methods on a pack: the `offspan.eval/1` document as JSON, and a table as Markdown.
 /// Each method has a name and is a `Method` or the caller's own, with `fit(features, logits, labels,
@@ -35,13 +35,7 @@ pub(crate) fn evaluate_pack(
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String)> {
-    let rule: FprRule =
-        rule.parse().map_err(|error| input_error(py, format!("fpr_rule: {error}")))?;
-    let interval: Option<IntervalMethod> = interval
-        .map(|text| text.parse().map_err(|error| input_error(py, format!("interval: {error}"))))
-        .transpose()?;
-    let options = EvalOptions { tpr, rule, interval, level, seed };
-    options.check().map_err(|error| exception(py, &error.into()))?;
+    let options = eval_options(py, tpr, rule, interval, level, seed)?;
     let pack = Pack::open(&pack).map_err(|error| exception(py, &error))?;
     let sets = Sets::of(&pack).map_err(|error| study_exception(py, &error))?;
     let (mut known, mut own) = (Vec::new(), Vec::new());

@@ -53,6 +53,8 @@ def test_what_an_own_method_raises_reaches_the_caller():
         offspan.evaluate(FIXTURE, [Broken()])
     with pytest.raises(offspan.InputError, match="an object with fit and score for int, got int"):
         offspan.evaluate(FIXTURE, [3])
+    with pytest.raises(offspan.InputError, match="expected at least one, got none"):
+        offspan.evaluate(FIXTURE, [])
     with pytest.raises(offspan.InputError, match="got knn twice"):
         offspan.evaluate(FIXTURE, ["knn", "knn"])
 
@@ -64,6 +66,7 @@ def test_a_method_without_results_says_why():
 
     found = offspan.evaluate(FIXTURE, {"energy": "energy", "short": Short()})
     assert "one per row" in found.without["short"]
+    assert "short: no result: " in str(found)
     pandas = pytest.importorskip("pandas")
     frame = found.to_dataframe()
     assert isinstance(frame, pandas.DataFrame) and set(frame["method"]) == {"energy"}

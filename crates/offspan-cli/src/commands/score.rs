@@ -39,19 +39,21 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
             args.detector.display()
         )));
     }
-    if args.fdr.is_some() {
-        // A bad share is better known before all rows are scored.
-        detector.decide_scores(Vec::new(), args.fdr)?;
-    }
     let inputs = inputs(args)?;
-    let mut scores = Vec::new();
-    for input in &inputs {
-        scores.extend(detector.score_dataset(input, &Progress::default())?);
-    }
+    let progress = Progress::default();
+    let (scores, verdict) = if detector.calibration().is_some() {
+        let decisions = detector.decide(&inputs, args.fdr, &progress)?;
+        (decisions.scores.clone(), Some(decisions))
+    } else {
+        let mut scores = Vec::new();
+        for input in &inputs {
+            scores.extend(detector.score_dataset(input, &progress)?);
+        }
+        (scores, None)
+    };
+    drop(progress);
     // A single file needs no name; a folder of one does, or the columns would hang on its contents.
     let named = inputs.len() > 1 || args.files.iter().any(|path| path.is_dir());
-    let known = detector.calibration();
-    let verdict = known.map(|_| detector.decide_scores(scores.clone(), args.fdr)).transpose()?;
     let out = verdict.as_ref().map_or(0, Decisions::out);
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
     let csv = || csv(&scores, verdict.as_ref(), named.then_some(&inputs));

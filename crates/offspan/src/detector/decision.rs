@@ -27,7 +27,8 @@ impl Decisions {
 }
 
 impl Detector {
-    /// Scores rows and decides on each: by the threshold, which keeps the promise that it was set with,
+    /// Scores a batch, the rows of all these datasets in order, and decides on each row: by the
+    /// threshold, which keeps the promise that it was set with,
     /// or, with `fdr`, so that of the rows of the batch that are called OoD at most this share is
     /// in-distribution on average (Benjamini and Hochberg on the p-values).
     ///
@@ -36,20 +37,16 @@ impl Detector {
     /// (0, 1).
     pub fn decide(
         &self,
-        data: &Dataset<'_>,
+        batch: &[Dataset<'_>],
         fdr: Option<f64>,
         observer: &dyn Observer,
     ) -> Result<Decisions> {
-        self.check_can_decide(fdr)?;
-        self.decide_scores(self.score_dataset(data, observer)?, fdr)
-    }
-
-    /// The same for a batch whose scores are known.
-    ///
-    /// # Errors
-    /// If the detector has no threshold, or `fdr` is not a share in (0, 1).
-    pub fn decide_scores(&self, scores: Vec<f64>, fdr: Option<f64>) -> Result<Decisions> {
+        // Before all rows are scored for nothing.
         let known = self.check_can_decide(fdr)?;
+        let mut scores = Vec::new();
+        for data in batch {
+            scores.extend(self.score_dataset(data, observer)?);
+        }
         let p_values = known.p_values(&scores);
         let is_out = match fdr {
             Some(share) => benjamini_hochberg(&p_values, share)?,
@@ -100,20 +97,32 @@ mod tests {
         let (near, far) = (rows(50, 1.0), rows(50, -30.0));
         for fdr in [None, Some(0.1)] {
             let decide = |rows: &Array2<f32>| {
-                detector.decide(&Dataset::new("new", rows.view()), fdr, &Silent).unwrap()
+                detector.decide(&[Dataset::new("new", rows.view())], fdr, &Silent).unwrap()
             };
             assert_eq!(decide(&far).out(), 50, "{fdr:?}");
-            let near = decide(&near);
-            assert!(near.out() < 10, "{fdr:?}");
-            assert_eq!(near, detector.decide_scores(near.scores.clone(), fdr).unwrap());
+            assert!(decide(&near).out() < 10, "{fdr:?}");
         }
     }
 
     #[test]
+    fn datasets_of_one_batch_share_its_false_discoveries() {
+        let detector = detector(0.3);
+        let (near, far) = (rows(50, 1.0), rows(50, -30.0));
+        let set = |rows| Dataset::new("new", rows);
+        let together =
+            detector.decide(&[set(near.view()), set(far.view())], Some(0.5), &Silent).unwrap();
+        let alone = detector.decide(&[set(near.view())], Some(0.5), &Silent).unwrap();
+        assert_eq!(together.scores[..50], alone.scores);
+        // Beside many rows that are out, more of the others may be called out, too.
+        assert!(together.is_out[50..].iter().all(|&out| out));
+        assert!(together.out() - 50 >= alone.out());
+    }
+
+    #[test]
     fn a_decision_needs_a_threshold_and_a_share() {
-        let message = detector(0.0).decide_scores(vec![0.0], None).unwrap_err().to_string();
+        let message = detector(0.0).decide(&[], None, &Silent).unwrap_err().to_string();
         assert!(message.starts_with("a decision needs a threshold"), "{message}");
-        let message = detector(0.3).decide_scores(vec![0.0], Some(1.0)).unwrap_err().to_string();
+        let message = detector(0.3).decide(&[], Some(1.0), &Silent).unwrap_err().to_string();
         assert_eq!(message, "fdr: expected a share in (0, 1), got 1");
     }
 }

@@ -282,10 +282,30 @@ pub enum Error {
     Metric(String),
 }
 
-/// A parameter's name; a method, which may not fit as a whole, keeps its own.
+/// What an error calls a parameter but no option sets: a whole method, a part of one, or what a file holds.
+const NO_OPTIONS: [&str; 12] = [
+    "calibration scores",
+    "deviation",
+    "false alarm",
+    "low-dim",
+    "map",
+    "merge",
+    "p-value",
+    "rank",
+    "rectification",
+    "stored monitor",
+    "supcon",
+    "threshold",
+];
+
+/// A parameter's name, with dashes where a command line has asked for them.
 fn parameter_name(name: &str) -> String {
-    let is_method = name.starts_with("kpca");
-    if as_flags() || is_method { name.to_owned() } else { Named(name).to_string() }
+    let is_option = !name.starts_with("kpca") && !NO_OPTIONS.contains(&name);
+    match (is_option, as_flags()) {
+        (true, _) => Named(name).to_string(),
+        (false, true) => name.to_owned(),
+        (false, false) => name.replace('-', "_"),
+    }
 }
 
 /// The results of parallel tasks in order, or the first task's error: which of several bad rows is

@@ -11,7 +11,6 @@ mod gradorth;
 mod knn;
 pub(crate) mod kpca;
 mod learn;
-mod learned;
 mod logit;
 mod low_dim;
 mod mahalanobis;

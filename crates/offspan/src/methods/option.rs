@@ -259,7 +259,7 @@ pub(crate) struct Options<'a> {
     offered: Vec<Parameter>,
     names: Vec<&'static str>,
     /// What is wrong with the first value that did not fit.
-    refused: Option<(&'static str, String)>,
+    refused: Option<String>,
 }
 
 impl<'a> Options<'a> {
@@ -287,7 +287,7 @@ impl<'a> Options<'a> {
     }
 
     pub(super) fn refused(self) -> Option<String> {
-        self.refused.map(|(_, reason)| reason)
+        self.refused
     }
 
     /// Whether the option was given, without offering it.
@@ -339,7 +339,7 @@ impl<'a> Options<'a> {
         }
         let Some(given) = self.given.get(info.name) else { return Ok(false) };
         value.set(given).map_err(|reason| {
-            self.refused.get_or_insert((info.name, reason.clone()));
+            self.refused.get_or_insert_with(|| reason.clone());
             Error::BadOption { flag: info.name.to_owned(), reason }
         })?;
         Ok(true)

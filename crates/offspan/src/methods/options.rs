@@ -24,7 +24,6 @@ const SEED: &str = "seed";
 pub struct MethodOptions {
     given: BTreeMap<String, Given>,
     preset: Option<Preset>,
-    seed: u64,
 }
 
 impl MethodOptions {
@@ -51,9 +50,6 @@ impl MethodOptions {
                 return Err(bad(reason));
             }
         }
-        if name == SEED {
-            self.seed = text.parse().unwrap_or_else(|_| unreachable!("it was just tried"));
-        }
         self.given.extend(single);
         Ok(())
     }
@@ -71,7 +67,12 @@ impl MethodOptions {
     /// The seed of every random choice.
     #[must_use]
     pub fn seed(&self) -> u64 {
-        self.seed
+        match self.given.get(SEED) {
+            Some(Given::Text(text)) => {
+                text.parse().unwrap_or_else(|_| unreachable!("it was tried when it was set"))
+            }
+            _ => 0,
+        }
     }
 
     /// The method of this name with these options, checked. An option that the method does not take
@@ -121,7 +122,10 @@ impl MethodOptions {
         if let Some(name) = unused.first() {
             let whom =
                 if names.is_empty() { "saved detectors".to_owned() } else { names.join(", ") };
-            let hint = what_is_taken(&whom);
+            let hint = match entry(&whom).filter(|listed| takes(listed, name)) {
+                Some(_) => "another option, such as the kernel, leaves it nothing to do".to_owned(),
+                None => what_is_taken(&whom),
+            };
             return Err(Error::OptionWithoutMeaning { flag: (*name).to_owned(), whom, hint });
         }
         self.check_preset(&names)?;
@@ -349,6 +353,7 @@ mod tests {
         let given = [("kernel", "polynomial"), ("degree", "3")];
         options(&given).unwrap().method("kpca-nys").unwrap();
         let width = [("kernel", "polynomial"), ("gamma", "3")];
-        assert!(options(&width).unwrap().method("kpca-nys").is_err());
+        let message = options(&width).unwrap().method("kpca-nys").unwrap_err().to_string();
+        assert!(message.ends_with("such as the kernel, leaves it nothing to do"), "{message}");
     }
 }

@@ -111,7 +111,7 @@ methods!(
     /// Kernel PCA on random features chosen by the labels.
     RffOpt(learn::RffOptParams),
     /// Kernel PCA with a γ learned by a Gaussian-process classifier.
-    Dkgp(learned::DkgpKpcaParams),
+    Dkgp(learn::DkgpKpcaParams),
 );
 
 impl MethodSpec {

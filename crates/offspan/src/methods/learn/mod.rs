@@ -14,13 +14,11 @@ mod adam;
 mod autoencoder;
 mod classes;
 mod dkgp;
+mod learned_kpca;
 mod plateau;
 mod rff_opt;
 mod rows;
 
 pub use autoencoder::AutoencoderParams;
-pub(crate) use autoencoder::{Autoencoder, train};
-pub use dkgp::DkgpParams;
-pub(crate) use dkgp::learn_gamma;
+pub use dkgp::{DkgpKpcaParams, DkgpParams};
 pub use rff_opt::RffOptParams;
-pub(crate) use rff_opt::{ValidRffOpt, select};

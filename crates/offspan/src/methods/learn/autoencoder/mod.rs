@@ -1,6 +1,7 @@
 //! A shallow autoencoder: rows unlike the training rows are reconstructed badly.
 
 mod layer;
+mod method;
 mod network;
 mod train;
 
@@ -11,7 +12,7 @@ use crate::io::{TensorFile, TensorWriter};
 use crate::{Error, Result};
 
 use network::Network;
-pub(crate) use train::train;
+use train::train;
 
 /// More units than this in a layer is a slip of the keyboard.
 const MOST_UNITS: usize = 1 << 16;
@@ -49,7 +50,7 @@ impl AutoencoderParams {
             }
         }
         if self.most_epochs == 0 {
-            return Err(Error::parameter("most-epochs", "at least 1", 0));
+            return Err(Error::parameter("epochs", "at least 1", 0));
         }
         Ok(self)
     }

@@ -4,13 +4,15 @@
 
 mod bound;
 mod inducing;
+mod method;
 mod search;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-pub(crate) use search::learn_gamma;
+pub use method::DkgpKpcaParams;
+use search::learn_gamma;
 
 /// The square matrices of more inducing points would take longer than the kernel PCA itself.
 const MOST_INDUCING: usize = 4096;
@@ -45,10 +47,10 @@ impl DkgpParams {
             return Err(Error::parameter("inducing", expected, self.inducing));
         }
         if self.most_steps == 0 {
-            return Err(Error::parameter("most-steps", "at least 1", 0));
+            return Err(Error::parameter("steps", "at least 1", 0));
         }
         if !(self.start_gamma > 0.0 && self.start_gamma.is_finite()) {
-            return Err(Error::parameter("start-gamma", "a number above 0", self.start_gamma));
+            return Err(Error::parameter("gamma", "a number above 0", self.start_gamma));
         }
         Ok(self)
     }

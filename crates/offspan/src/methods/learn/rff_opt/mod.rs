@@ -6,6 +6,7 @@
 
 mod alignment;
 mod distribution;
+mod method;
 
 use ndarray::{Array1, Axis};
 use serde::{Deserialize, Serialize};
