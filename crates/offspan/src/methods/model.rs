@@ -29,6 +29,12 @@ pub(crate) trait Scorer: Debug + Send + Sync {
     /// Scores of rows from `start` on, on the calling thread.
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()>;
 
+    /// What the parts of a joint score say of rows from `start` on; none where there are no parts.
+    fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
+        let _ = (data, start, count);
+        Ok(None)
+    }
+
     /// What a file keeps besides parameters and tensors.
     fn summary(&self) -> ModelSummary {
         ModelSummary::Baseline { found: self.found() }
@@ -50,6 +56,27 @@ pub(crate) trait Scorer: Debug + Send + Sync {
 
 /// A fitted method; detectors that are copies of one another share it.
 pub(crate) type Model = Arc<dyn Scorer>;
+
+/// What the parts of a joint score say of rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The parts.
+    pub terms: Vec<ExplainedTerm>,
+}
+
+/// One part of a joint score.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ExplainedTerm {
+    /// What it is called.
+    pub name: String,
+    /// Its share in the sum of log p-values; those of all terms add up to 1.
+    pub weight: f64,
+    /// One for each row: how often an in-distribution row is as unusual by this term, by a normal
+    /// distribution that was fitted to rows set aside.
+    pub p_values: Vec<f64>,
+}
 
 /// Numbers that a fit found, by name.
 pub type Found = BTreeMap<String, f64>;
@@ -145,6 +172,11 @@ impl<'a> Stored<'a> {
             ));
         }
         Ok(array)
+    }
+
+    /// An array of any shape.
+    pub(crate) fn matrix_of_any<T: Real>(&self, name: &str) -> Result<Array2<T>> {
+        self.file.array2(&format!("{}{name}", self.prefix))
     }
 
     /// A vector of this length.

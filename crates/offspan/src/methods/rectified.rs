@@ -9,7 +9,7 @@ use super::gradnorm::GradNormParams;
 use super::kpca::KpcaModel;
 use super::low_dim::LowDimParams;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method};
-use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Explained, Found, Model, ModelSummary, Results, Scorer, Stored};
 use super::nnguide::NnGuideParams;
 use super::option::{OptionInfo, Options, Route, option};
 use super::rectify::params::{DiceParams, ReactParams};
@@ -255,6 +255,10 @@ impl Scorer for Rectified {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         self.score.score(&self.rectifier.dataset(data), start, out)
+    }
+
+    fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
+        self.score.explain(&self.rectifier.dataset(data), start, count)
     }
 
     fn summary(&self) -> ModelSummary {

@@ -12,6 +12,7 @@ pub(crate) mod percentile;
 pub(crate) mod product;
 pub(crate) mod random;
 pub(crate) mod rank_update;
+pub(crate) mod ranks;
 pub(crate) mod real;
 pub(crate) mod vector;
 pub(crate) mod weight_type;

@@ -25,6 +25,8 @@ pub(crate) enum Stream {
     Evaluation = 11,
     Bank = 12,
     Krylov = 13,
+    Clusters = 14,
+    Trials = 15,
 }
 
 /// A seeded generator with the few distributions that offspan needs.

@@ -1,6 +1,6 @@
 //! The energy of a row whose far activations were cut, with a temperature that suits the logits.
 
-use ndarray::{Array1, Array2, s};
+use ndarray::{Array2, s};
 
 use super::clip::CentredClip;
 use super::cut_head::{CutHead, Cuts};
@@ -127,13 +127,13 @@ impl EnergyPart {
         ))
     }
 
-    pub(super) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        self.source(data).map(drop)
+    /// The last layer, if it is known.
+    pub(super) fn head(&self) -> Option<&Head> {
+        self.cut.as_ref().map(|cut| &cut.head)
     }
 
-    /// Energies of all rows.
-    pub(super) fn of_all(&self, data: &Dataset<'_>) -> Result<Array1<f64>> {
-        in_blocks(data, |data, start, out| self.read(data, start, out))
+    pub(super) fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
+        self.source(data).map(drop)
     }
 
     /// Energies of rows from `start` on.

@@ -1,30 +1,31 @@
-//! The decisions of `auto`: which rows are set aside, how wide the kernel is, how many landmarks.
+//! The fit of `auto`: which rows are set aside, how wide the kernel is, what each term is worth.
 
-use ndarray::{Array1, Array2, ArrayView1};
+use ndarray::Array2;
 
-use super::energy::EnergyPart;
+use super::evidence::Evidence;
 use super::joint::Joint;
-use super::products::Products;
+use super::sample::Sample;
 use super::scale::median;
-use super::{Auto, AutoParams, in_blocks, residuals, sample, size};
-use crate::io::{Dataset, Gathered, gather};
-use crate::methods::kpca::{self, KpcaModel};
+use super::trials::trials;
+use super::{Auto, AutoParams, sample};
+use crate::io::{Gathered, gather};
 use crate::training::{Fitted, Training};
 use crate::{Error, Preprocess, Result};
 
 /// Fewer rows say nothing of how scores spread.
 const FEWEST_ROWS: usize = 2 * FEWEST_ASIDE;
-/// Training rows set aside to see how scores spread: this share, within these bounds.
+/// Training rows set aside to see how terms spread: this share, within these bounds.
 const ASIDE: f64 = 0.2;
 const FEWEST_ASIDE: usize = 20;
 const MOST_ASIDE: usize = 3000;
+/// Rows of the fit that are compared with those.
+const ROWS_TO_COMPARE: usize = 1500;
 /// Rows whose distances set γ.
 const ROWS_FOR_WIDTH: usize = 500;
-/// γ times the median squared distance: with an energy beside the residual, and alone.
-pub(super) const WIDTH: f64 = 0.5;
-pub(super) const WIDTH_ALONE: f64 = 4.0;
-/// Rows that are enough to learn how many landmarks there must be.
-const ROWS_FOR_SIZE: usize = 8192;
+/// γ times the median squared distance.
+pub(super) const WIDTH: f64 = 4.0;
+/// Landmarks, if there are so many rows.
+pub(super) const LANDMARKS: usize = 512;
 
 impl Auto {
     pub(super) fn fit(params: &AutoParams, training: &Training<'_>) -> Result<Fitted<Self>> {
@@ -44,73 +45,26 @@ impl Auto {
         training.observer.begin("what the rows are like", 0);
         let aside = Gathered::new(training.data, &aside, &[])?;
         let aside = aside.dataset()?;
-        let others = Others::new(&fitting, &kept, &aside, params)?;
         let gamma = match params.gamma {
             Some(gamma) => gamma,
-            None => others.width() / typical_distance(&fitting, &kept, params.seed)?,
+            None => WIDTH / typical_distance(&fitting, &kept, params.seed)?,
         };
-        let fit = |training: &Training<'_>, landmarks: usize| -> Result<(Fitted<Auto>, Vec<f64>)> {
-            let fitted = kpca::fit(&params.kpca(gamma, landmarks)?, training)?;
-            let Fitted { model, rows, fingerprint } = fitted;
-            let (kpca, products, residuals) =
-                Products::cheapest(model, |kpca| others.residuals(kpca))?;
-            let joint = others.joint(residuals.view());
-            let scores = others.scores(&joint, residuals.view());
-            let energy = others.energy.clone();
-            let model = Auto { kpca, products, energy, joint, gamma, landmarks };
-            Ok((Fitted { model, rows, fingerprint }, scores))
-        };
-        if let Some(landmarks) = params.landmarks {
-            return fit(&fitting, landmarks).map(|(fitted, _)| fitted);
-        }
-        // Trials are short and leave the checkpoint to the fit that follows.
-        let few = kept.len() <= ROWS_FOR_SIZE;
-        let trial = Training { checkpoint: None, ..fitting };
-        let trial =
-            if few { trial } else { holding_out(&trial, kept.len() - ROWS_FOR_SIZE, params.seed) };
-        let found = size::enough(trial.rows(), |landmarks| fit(&trial, landmarks))?;
-        match found {
-            Some(fitted) if few && training.checkpoint.is_none() => Ok(fitted),
-            Some(fitted) => fit(&fitting, fitted.model.landmarks).map(|(fitted, _)| fitted),
-            None => unreachable!("there are rows, so something was tried"),
-        }
-    }
-}
-
-/// Rows that the fit does not see, with what the network says of them.
-struct Others<'a> {
-    rows: &'a Dataset<'a>,
-    energy: Option<EnergyPart>,
-    energies: Option<Array1<f64>>,
-}
-
-impl<'a> Others<'a> {
-    fn new(
-        fitting: &Training<'_>,
-        kept: &[usize],
-        rows: &'a Dataset<'a>,
-        params: &AutoParams,
-    ) -> Result<Self> {
-        let energy = EnergyPart::fit(fitting, kept, rows, (params.seed, params.precision))?;
-        let energies = energy.as_ref().map(|energy| energy.of_all(rows)).transpose()?;
-        Ok(Others { rows, energy, energies })
-    }
-
-    fn width(&self) -> f64 {
-        if self.energy.is_some() { WIDTH } else { WIDTH_ALONE }
-    }
-
-    fn residuals(&self, kpca: &KpcaModel) -> Result<Array1<f64>> {
-        in_blocks(self.rows, |data, start, out| residuals(kpca, data, start, out))
-    }
-
-    fn joint(&self, residuals: ArrayView1<'_, f64>) -> Joint {
-        Joint::of(residuals, self.energies.as_ref().map(|energies| energies.view()))
-    }
-
-    fn scores(&self, joint: &Joint, residuals: ArrayView1<'_, f64>) -> Vec<f64> {
-        let energy = |row: usize| self.energies.as_ref().map(|energies| energies[row]);
-        residuals.iter().enumerate().map(|(row, &e)| joint.score(e, energy(row))).collect()
+        let landmarks = params.landmarks.unwrap_or(LANDMARKS.min(kept.len()));
+        let looked_at = Sample::of(&fitting, &kept, params.seed)?;
+        let fitted = Evidence::fit(params, (gamma, landmarks), &fitting, &looked_at, &aside)?;
+        let Fitted { model: mut evidence, rows, fingerprint } = fitted;
+        let terms = evidence.terms();
+        let head = evidence.energy.as_ref().and_then(|energy| energy.head());
+        let worth = trials(params, gamma, (&fitting, head), &looked_at, &terms)?;
+        let seen = sample(&looked_at.numbers, ROWS_TO_COMPARE, params.seed)?;
+        let seen = Gathered::new(training.data, &seen, &[])?;
+        let seen = evidence.read_all(&seen.dataset()?)?;
+        let unseen = evidence.read_all(&aside)?;
+        let joint = Joint::of(&terms, unseen.view(), seen.view(), worth.as_deref());
+        evidence.keep_only(&joint.terms());
+        let worth = terms.into_iter().zip(worth.unwrap_or_default()).collect();
+        let model = Auto { evidence, joint, worth, gamma, landmarks };
+        Ok(Fitted { model, rows, fingerprint })
     }
 }
 

@@ -1,107 +1,205 @@
-//! Residual and energy of a row joined to one score.
+//! The terms of a row joined to one score.
 
-use ndarray::ArrayView1;
+use ndarray::ArrayView2;
 
-use super::scale::{Scale, Side};
+use super::scale::Scale;
+use super::term::Term;
 use crate::Result;
 use crate::methods::model::{Found, Stored};
 use crate::numeric::normal::log_cdf;
+use crate::numeric::ranks::share_of_larger;
 
-/// Where most rows lie on the span itself, as repeated rows do, no weight would be large enough.
-const LARGEST_WEIGHT: f64 = 10.0;
+/// How much less AUROC for left-out classes makes a weight e times smaller.
+const TEMPERATURE: f64 = 0.06;
+/// The energy tells classes that the network was trained with better than other rows.
+const ENERGY_IS_FLATTERED: f64 = 0.03;
+/// A term that tells fitted rows from others keeps at least this share of its weight.
+const SMALLEST_FADE: f64 = 0.02;
+/// Terms with less than this share of the largest weight are left out: they cost time and say nothing.
+const NEGLIGIBLE: f64 = 0.03;
 
-/// How both spread on in-distribution rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The terms that count, how each spreads on in-distribution rows, and its weight. Weights add up to 1.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Joint {
-    residual: Scale,
-    energy: Option<Scale>,
+    parts: Vec<Part>,
+}
+
+/// One term of the sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Part {
+    pub(super) term: Term,
+    scale: Scale,
+    pub(super) weight: f64,
+}
+
+impl Part {
+    /// ln Φ of the standardised value: the logarithm of a one-sided p-value.
+    pub(super) fn log_p(&self, value: f64) -> f64 {
+        log_cdf(self.scale.standard(value))
+    }
 }
 
 impl Joint {
-    /// From residuals and energies of in-distribution rows that the fit has not seen.
+    /// From the terms of rows that the fit has not seen, of rows that it has seen, and how well each term
+    /// told left-out classes from others (if that is known).
     pub(super) fn of(
-        residuals: ArrayView1<'_, f64>,
-        energies: Option<ArrayView1<'_, f64>>,
+        terms: &[Term],
+        unseen: ArrayView2<'_, f64>,
+        seen: ArrayView2<'_, f64>,
+        trials: Option<&[f64]>,
     ) -> Self {
-        Joint {
-            residual: Scale::of(residuals, Side::High),
-            energy: energies.map(|energies| Scale::of(energies, Side::Low)),
-        }
+        let worth: Vec<f64> = terms
+            .iter()
+            .enumerate()
+            .map(|(column, term)| match (trials.map(|aurocs| aurocs[column]), term) {
+                (Some(auroc), Term::Energy) => auroc - ENERGY_IS_FLATTERED,
+                (Some(auroc), _) => auroc,
+                (None, _) => 0.5,
+            })
+            .collect();
+        let best = worth.iter().fold(f64::NEG_INFINITY, |most, &worth| most.max(worth));
+        let parts = terms.iter().enumerate().map(|(column, &term)| {
+            let (unseen, seen) = (unseen.column(column).to_vec(), seen.column(column).to_vec());
+            // A term that knows the rows of its fit has learnt them by heart.
+            let known = share_of_larger(&seen, &unseen).unwrap_or(0.5);
+            let fade = (1.0 - 2.0 * (known - 0.5).max(0.0)).max(SMALLEST_FADE);
+            let weight = ((worth[column] - best) / TEMPERATURE).exp() * fade;
+            Part { term, scale: Scale::of(&unseen), weight }
+        });
+        let mut parts: Vec<Part> = parts.collect();
+        let largest = parts.iter().fold(0.0, |most: f64, part| most.max(part.weight));
+        parts.retain(|part| part.weight >= NEGLIGIBLE * largest);
+        let sum: f64 = parts.iter().map(|part| part.weight).sum();
+        parts.iter_mut().for_each(|part| part.weight /= sum);
+        Joint { parts }
     }
 
-    /// The weight of the residual beside the energy. Where distances concentrate, so that the residual
-    /// hardly varies, it is mostly noise.
-    fn weight(&self) -> f64 {
-        let variation = self.residual.spread / self.residual.centre.max(f64::MIN_POSITIVE);
-        (3.0 * variation).powf(1.5).min(LARGEST_WEIGHT)
+    /// The terms that count.
+    pub(super) fn terms(&self) -> Vec<Term> {
+        self.parts.iter().map(|part| part.term).collect()
     }
 
-    /// The score; a row without residual has the worst.
-    pub(super) fn score(&self, residual: f64, energy: Option<f64>) -> f64 {
-        match (self.energy, energy) {
-            (Some(scale), Some(energy)) if residual.is_finite() => {
-                log_cdf(scale.standard(energy))
-                    + self.weight() * log_cdf(-self.residual.standard(residual))
-            }
-            _ => -residual,
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The score of a row from the values of its terms, which `of` gives by their place among
+    /// [`Joint::terms`]; one term alone is the score itself.
+    pub(super) fn score(&self, of: impl Fn(usize) -> f64) -> f64 {
+        if self.parts.len() == 1 {
+            return of(0);
         }
+        let each = self.parts.iter().enumerate();
+        each.map(|(place, part)| part.weight * part.log_p(of(place))).sum()
     }
 
     pub(super) fn tell(&self, found: &mut Found) {
-        self.residual.tell("residual", found);
-        if let Some(energy) = &self.energy {
-            energy.tell("energy", found);
-            found.insert("weight of the residual".to_owned(), self.weight());
+        for Part { term, scale, weight } in &self.parts {
+            scale.tell(&term.to_string(), found);
+            found.insert(weight_name(*term), *weight);
         }
     }
 
-    pub(super) fn read(stored: Stored<'_>, with_energy: bool) -> Result<Self> {
-        let energy = with_energy.then(|| Scale::read("energy", stored)).transpose()?;
-        Ok(Joint { residual: Scale::read("residual", stored)?, energy })
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        if stored.found.contains_key(OLD_MARK) {
+            return Self::read_old(stored);
+        }
+        let there =
+            Term::ALL.into_iter().filter(|&term| stored.found.contains_key(&weight_name(term)));
+        let part = |term: Term| -> Result<Part> {
+            let scale = Scale::read(&term.to_string(), stored)?;
+            Ok(Part { term, scale, weight: stored.number(&weight_name(term))? })
+        };
+        let parts = there.map(part).collect::<Result<Vec<_>>>()?;
+        if parts.is_empty() {
+            stored.number(&weight_name(Term::Span))?;
+        }
+        Ok(Joint { parts })
     }
+
+    /// Files from before there were more than two terms: ln Φ of the energy, and w times that of the
+    /// residual; without an energy, the residual alone.
+    fn read_old(stored: Stored<'_>) -> Result<Self> {
+        let Scale { centre, spread } = Scale::read("residual", stored)?;
+        let residual = Scale { centre: -centre, spread };
+        if !stored.found.contains_key("energy median") {
+            return Ok(Joint {
+                parts: vec![Part { term: Term::Span, scale: residual, weight: 1.0 }],
+            });
+        }
+        let weight = stored.number("weight of the residual")?;
+        let energy = Scale::read("energy", stored)?;
+        Ok(Joint {
+            parts: vec![
+                Part { term: Term::Energy, scale: energy, weight: 1.0 },
+                Part { term: Term::Span, scale: residual, weight },
+            ],
+        })
+    }
+}
+
+/// A number that only files of the two-term score have.
+const OLD_MARK: &str = "residual median";
+
+fn weight_name(term: Term) -> String {
+    format!("weight of {term}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::Array1;
+    use ndarray::Array2;
 
-    fn joint() -> Joint {
-        let spread = Array1::linspace(-1.0, 1.0, 101);
-        Joint::of((&spread * 0.2 + 1.0).view(), Some((&spread * 3.0 + 10.0).view()))
+    const TERMS: [Term; 2] = [Term::Span, Term::Energy];
+
+    /// Both terms spread evenly around 0 on rows that the fit has not seen.
+    fn spread() -> Array2<f64> {
+        Array2::from_shape_fn((101, 2), |(row, _)| (row as f64 - 50.0) / 50.0)
+    }
+
+    fn joint(trials: Option<&[f64]>) -> Joint {
+        Joint::of(&TERMS, spread().view(), spread().view(), trials)
+    }
+
+    fn weights(joint: &Joint) -> Vec<f64> {
+        joint.parts.iter().map(|part| part.weight).collect()
     }
 
     #[test]
-    fn a_high_energy_cannot_buy_off_a_large_residual() {
-        let joint = joint();
-        let ordinary = joint.score(1.0, Some(10.0));
-        assert!(joint.score(2.0, Some(1e6)) < ordinary);
-        assert!(joint.score(0.0, Some(0.0)) < ordinary);
-        assert!(joint.score(0.9, Some(11.0)) > ordinary);
+    fn one_very_good_term_cannot_buy_off_a_bad_one() {
+        let joint = joint(None);
+        let score = |span: f64, energy: f64| joint.score(|place| [span, energy][place]);
+        let ordinary = score(0.0, 0.0);
+        assert!(score(-5.0, 1e6) < ordinary && score(1e6, -5.0) < ordinary);
+        assert!(score(0.5, 0.5) > ordinary);
+        assert_eq!(score(f64::NEG_INFINITY, 0.0), f64::NEG_INFINITY);
     }
 
     #[test]
-    fn an_offset_of_all_energies_changes_nothing() {
-        let spread = Array1::linspace(-1.0, 1.0, 101);
-        let moved = Joint::of((&spread * 0.2 + 1.0).view(), Some((&spread * 3.0 - 90.0).view()));
-        let (here, there) = (joint().score(1.2, Some(9.0)), moved.score(1.2, Some(-91.0)));
-        assert!((here / there - 1.0).abs() < 1e-12, "{here} {there}");
+    fn without_trials_all_weights_are_equal() {
+        assert_eq!(weights(&joint(None)), [0.5, 0.5]);
     }
 
     #[test]
-    fn rows_that_lie_on_the_span_leave_numbers_finite() {
-        let mut residuals = Array1::zeros(101);
-        residuals[100] = 0.5;
-        let joint = Joint::of(residuals.view(), Some(Array1::linspace(0.0, 1.0, 101).view()));
-        assert_eq!(joint.weight(), LARGEST_WEIGHT);
-        let (on, off) = (joint.score(0.0, Some(0.5)), joint.score(0.5, Some(0.5)));
-        assert!(on.is_finite() && off.is_finite() && off < on, "{on} {off}");
+    fn what_tells_left_out_classes_apart_weighs_more() {
+        let weights = weights(&joint(Some(&[0.9, 0.85])));
+        let expected = ((0.9 - (0.85 - ENERGY_IS_FLATTERED)) / TEMPERATURE).exp();
+        assert!((weights[0] / weights[1] - expected).abs() < 1e-12);
     }
 
     #[test]
-    fn without_energy_the_residual_stands_alone() {
-        let alone = Joint::of(Array1::linspace(0.0, 1.0, 11).view(), None);
-        assert_eq!(alone.score(0.25, None), -0.25);
-        assert_eq!(joint().score(f64::INFINITY, Some(10.0)), f64::NEG_INFINITY);
+    fn a_term_that_knows_the_rows_of_its_fit_fades() {
+        let mut seen = spread();
+        seen.column_mut(0).mapv_inplace(|value| value + 1.5);
+        let faded = Joint::of(&TERMS, spread().view(), seen.view(), None);
+        let weights = weights(&faded);
+        assert!(weights[0] < 0.2 * weights[1], "{weights:?}");
+    }
+
+    #[test]
+    fn a_term_of_no_worth_is_left_out_and_the_last_one_is_the_score() {
+        let alone = joint(Some(&[0.95, 0.5]));
+        assert_eq!(alone.terms(), [Term::Span]);
+        assert_eq!(alone.score(|_| -0.25), -0.25);
     }
 }

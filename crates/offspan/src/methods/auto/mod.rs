@@ -1,24 +1,33 @@
 //! `auto`: a detector that decides everything from in-distribution rows alone.
 //!
-//! Two views of a row are joined. The residual e of kernel PCA says how far its direction lies off the
-//! span of the training rows; the energy E of its clipped features says how sure the network is. Rows
-//! that the fit has not seen tell how both spread on in-distribution data, and
+//! Several kinds of evidence are joined ([`term`]): the residual of kernel PCA, the energy of the clipped
+//! row, and what classes and neighbourhoods say, of rows as they are and of unit vectors. Rows that the
+//! fit has not seen tell how each term spreads on in-distribution data, and
 //!
-//! score = ln Φ((E − mE) / sE) + w · ln Φ(−(e − me) / se),
+//! score = Σ_t w_t · ln Φ((v_t − m_t) / s_t),
 //!
-//! the sum of two one-sided log p-values (Φ is the normal distribution): a row must be ordinary in
-//! both, and a very high energy cannot buy off a residual that no training row has. The weight
-//! w = (3 se / me)^1.5 is small where distances concentrate, so that residuals are mostly noise.
+//! a weighted sum of one-sided log p-values (Φ is the normal distribution): a row must be ordinary in all
+//! of them, and a very good value of one cannot buy off a bad one of another. A term weighs as much as it
+//! is worth for telling left-out classes from others ([`trials`]), and less if it has learnt its rows by
+//! heart.
 
+mod basis;
 mod clip;
+mod clusters;
 mod cut_head;
 mod energy;
+mod evidence;
 mod fit;
 mod joint;
+mod planes;
 mod products;
 mod recover;
+mod sample;
 mod scale;
-mod size;
+mod space;
+mod spaces;
+mod term;
+mod trials;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,11 +37,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use self::energy::EnergyPart;
+use self::evidence::Evidence;
 use self::joint::Joint;
 use self::products::Products;
+use self::spaces::Spaces;
+use self::term::Term;
 use super::kpca::{KpcaModel, KpcaParams, MapParams, Residual, ValidKpca};
 use super::method::{Entry, Fit, Method, from_walk};
-use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Explained, ExplainedTerm, Found, Model, ModelSummary, Results, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
 use crate::error::in_order;
 use crate::io::observer::Silent;
@@ -48,7 +60,7 @@ use crate::{Kernel, Precision, Result, WeightType};
 pub struct AutoParams {
     /// γ; from the distances between training rows if none is given.
     pub gamma: Option<f64>,
-    /// Landmarks; as many as it takes until more change nothing, if none is given.
+    /// Landmarks; 512, or all rows if there are fewer, if none is given.
     pub landmarks: Option<usize>,
     /// Share of the variance that the subspace keeps, if a fifth of the landmarks' number of
     /// directions is enough for it.
@@ -83,7 +95,8 @@ impl Method for AutoParams {
     fn entries() -> Vec<Entry<Self>> {
         vec![Entry {
             name: "auto",
-            summary: "kernel PCA and energy joined, everything decided from in-distribution rows",
+            summary: "kernel PCA, energy, classes and neighbourhoods joined, everything decided from \
+                      in-distribution rows",
             needs: "features only; better with logits, best with the last layer",
             source: "offspan",
             parity: "NumPy float64 reference to 1e-6",
@@ -96,17 +109,10 @@ impl Method for AutoParams {
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
-        let words = format!(
-            "{} over the median squared distance; {} over it without logits",
-            fit::WIDTH,
-            fit::WIDTH_ALONE
-        );
+        let words = format!("{} over the median squared distance", fit::WIDTH);
         options.add_or(&GAMMA, &mut self.gamma, &words)?;
-        options.add_or(
-            &LANDMARKS,
-            &mut self.landmarks,
-            "256 to 2048, until more change nothing",
-        )?;
+        let words = format!("{}, or all rows if there are fewer", fit::LANDMARKS);
+        options.add_or(&LANDMARKS, &mut self.landmarks, &words)?;
         let words = format!(
             "{}, with at most a fifth as many directions as landmarks",
             self.explained_variance
@@ -153,8 +159,14 @@ impl Fit for AutoParams {
         let kpca = KpcaModel::read(&kpca, stored.kpca()?, Stored { prefix: &prefix, ..stored })?;
         let (kpca, products) = Products::read(stored)?.apply(kpca)?;
         let energy = EnergyPart::read_from(stored, self.precision)?;
-        let joint = Joint::read(stored, energy.is_some())?;
-        Ok(Arc::new(Auto { kpca, products, energy, joint, gamma, landmarks }))
+        let joint = Joint::read(stored)?;
+        let spaces = Spaces::read_from(self.precision, &joint.terms(), stored)?;
+        let evidence = Evidence { kpca, products, energy, spaces };
+        evidence.check_has(&joint.terms())?;
+        let worth = Term::ALL
+            .into_iter()
+            .filter_map(|term| stored.found.get(&worth_name(term)).map(|&auroc| (term, auroc)));
+        Ok(Arc::new(Auto { evidence, joint, worth: worth.collect(), gamma, landmarks }))
     }
 }
 
@@ -182,10 +194,10 @@ impl AutoParams {
 /// The fitted detector.
 #[derive(Debug, Clone)]
 struct Auto {
-    kpca: KpcaModel,
-    products: Products,
-    energy: Option<EnergyPart>,
+    evidence: Evidence,
     joint: Joint,
+    /// AUROC of each term for left-out classes, where there were trials.
+    worth: Vec<(Term, f64)>,
     gamma: f64,
     landmarks: usize,
 }
@@ -193,25 +205,40 @@ struct Auto {
 /// Prefix of the kernel PCA's tensors.
 const KPCA: &str = "kpca.";
 
+fn worth_name(term: Term) -> String {
+    format!("AUROC of {term} for left-out classes")
+}
+
 impl Scorer for Auto {
     fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        self.energy.as_ref().map_or(Ok(()), |energy| energy.check_inputs(data))
+        self.evidence.energy.as_ref().map_or(Ok(()), |energy| energy.check_inputs(data))
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        residuals(&self.kpca, data, start, out)?;
-        let mut energies = vec![0.0; out.len()];
-        if let Some(energy) = &self.energy {
-            energy.read(data, start, &mut energies)?;
-        }
-        for (out, energy) in out.iter_mut().zip(energies) {
-            *out = self.joint.score(*out, self.energy.as_ref().map(|_| energy));
+        let values = self.evidence.read(data, start, out.len())?;
+        let columns = self.evidence.columns(&self.joint.terms());
+        for (out, values) in out.iter_mut().zip(values.rows()) {
+            *out = self.joint.score(|part| values[columns[part]]);
         }
         Ok(())
     }
 
+    fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
+        let values = self.evidence.read(data, start, count)?;
+        let columns = self.evidence.columns(&self.joint.terms());
+        let of = |(part, &column): (&joint::Part, &usize)| {
+            let column = values.column(column);
+            ExplainedTerm {
+                name: part.term.to_string(),
+                weight: part.weight,
+                p_values: column.iter().map(|&value| part.log_p(value).exp()).collect(),
+            }
+        };
+        Ok(Some(Explained { terms: self.joint.parts().iter().zip(&columns).map(of).collect() }))
+    }
+
     fn summary(&self) -> ModelSummary {
-        let kpca = self.kpca.summary().clone();
+        let kpca = self.evidence.kpca.summary().clone();
         ModelSummary::LearnedKpca { found: self.found(), kpca }
     }
 
@@ -219,22 +246,29 @@ impl Scorer for Auto {
         let mut found = Found::new();
         found.insert("gamma".to_owned(), self.gamma);
         found.insert("landmarks".to_owned(), self.landmarks as f64);
-        self.products.tell(&mut found);
+        self.evidence.products.tell(&mut found);
         self.joint.tell(&mut found);
-        if let Some(energy) = &self.energy {
+        if let Some(energy) = &self.evidence.energy {
             energy.tell(&mut found);
         }
+        if let Some(spaces) = &self.evidence.spaces {
+            spaces.tell(&mut found);
+        }
+        found.extend(self.worth.iter().map(|(term, auroc)| (worth_name(*term), *auroc)));
         found
     }
 
     fn kpca(&self) -> Vec<&KpcaModel> {
-        vec![&self.kpca]
+        vec![&self.evidence.kpca]
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        self.kpca.write(&format!("{prefix}{KPCA}"), writer);
-        if let Some(energy) = &self.energy {
+        self.evidence.kpca.write(&format!("{prefix}{KPCA}"), writer);
+        if let Some(energy) = &self.evidence.energy {
             energy.write(prefix, writer);
+        }
+        if let Some(spaces) = &self.evidence.spaces {
+            spaces.write(prefix, writer);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! How a number spreads on in-distribution rows, and how rare a value is.
 
-use ndarray::ArrayView1;
-
 use super::super::model::{Found, Stored};
 use crate::Result;
 use crate::numeric::percentile::quantile_of_sorted;
@@ -11,15 +9,8 @@ const NORMAL_95: f64 = 1.644_853_626_951_472_2;
 /// Spreads below this are rounding.
 const SMALLEST: f64 = 1e-12;
 
-/// The side on which values are suspicious.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Low,
-    High,
-}
-
-/// The median, and the spread towards the suspicious side: as many standard deviations of a normal
-/// distribution as its 95th percentile has.
+/// The median, and the spread below it, where values are suspicious: as many standard deviations of a
+/// normal distribution as its 5th percentile has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     pub(super) centre: f64,
@@ -27,12 +18,12 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    pub(super) fn of(values: ArrayView1<'_, f64>, side: Side) -> Self {
+    pub(super) fn of(values: &[f64]) -> Self {
         // Rows without direction have no value.
         let mut values: Vec<f64> =
             values.iter().copied().filter(|value| value.is_finite()).collect();
         let centre = median(&mut values);
-        let tail = quantile(&values, if side == Side::Low { 0.05 } else { 0.95 });
+        let tail = quantile(&values, 0.05);
         Scale { centre, spread: ((tail - centre).abs() / NORMAL_95).max(SMALLEST) }
     }
 
@@ -68,13 +59,14 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::Array1;
 
     #[test]
     fn a_scale_looks_at_the_suspicious_side_only() {
-        let values = Array1::from_iter((0..=100).map(|x| if x < 50 { 50.0 } else { f64::from(x) }));
-        let scale = Scale::of(values.view(), Side::High);
-        assert_eq!((scale.centre, (scale.spread * NORMAL_95).round()), (50.0, 45.0));
-        assert_eq!(Scale::of(values.view(), Side::Low).spread, SMALLEST);
+        let values: Vec<f64> =
+            (0..=100).map(|x| if x < 50 { 50.0 } else { f64::from(x) }).collect();
+        assert_eq!(Scale::of(&values).spread, SMALLEST);
+        let turned: Vec<f64> = values.iter().map(|value| -value).collect();
+        let scale = Scale::of(&turned);
+        assert_eq!((scale.centre, (scale.spread * NORMAL_95).round()), (-50.0, 45.0));
     }
 }

@@ -1,0 +1,145 @@
+//! Coordinates of rows for the terms that look at classes and neighbourhoods: the channels themselves,
+//! or, where there are many, the leading directions, with what they leave as one number.
+
+use ndarray::{Array2, ArrayView2, Axis, s};
+
+use crate::io::{Dataset, TensorWriter, gather};
+use crate::methods::model::Stored;
+use crate::numeric::product::weights::Weights;
+use crate::numeric::vector::{contiguous, sum_of_squares};
+use crate::numeric::{lanczos, linalg};
+use crate::span::preprocess::Preprocess;
+use crate::{Moments, Real, Result};
+
+/// Coordinates at most: whitening costs their square.
+const MOST: usize = 256;
+/// Channels from which on the leading directions are found without the others.
+const WIDE: usize = 4 * MOST;
+/// Rows read together.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// Leading directions of rows of unit length; none where all channels are kept.
+#[derive(Debug, Clone)]
+pub(super) struct Basis<T> {
+    directions: Option<Weights<T>>,
+    width: usize,
+}
+
+/// Rows in coordinates.
+#[derive(Debug, Clone)]
+pub(super) struct Coordinates<T> {
+    pub(super) rows: Array2<T>,
+    /// Squared length of what the coordinates leave of each row.
+    pub(super) rest: Vec<f64>,
+    /// Length of each row.
+    pub(super) lengths: Vec<f64>,
+}
+
+impl<T: Real> Basis<T> {
+    /// From these rows (ascending numbers).
+    pub(super) fn fit(data: &Dataset<'_>, rows: &[usize]) -> Result<Self> {
+        let width = data.width();
+        if width <= MOST {
+            return Ok(Basis { directions: None, width });
+        }
+        let mut moments = Moments::new(width);
+        for numbers in rows.chunks(ROWS_AT_ONCE) {
+            let mut unit: Array2<f64> = gather(&*data.features, numbers)?;
+            let preprocess = Preprocess { clip: None, cosine: true };
+            if let Some(&zero) = preprocess.apply(unit.view_mut()).first() {
+                return Err(data.zero_row(numbers[zero]));
+            }
+            moments.update(unit.view())?;
+        }
+        // Around zero and not around the mean: the rows' length must come out of coordinates and rest.
+        let mean = moments.mean().view().insert_axis(Axis(1));
+        let second = moments.covariance() + linalg::product(mean, mean.t());
+        // Where only the first of many are wanted, they cost a fraction of all.
+        let leading = if width >= WIDE {
+            lanczos::leading_eigen(second.view(), |_| Some(MOST))?
+        } else {
+            None
+        };
+        let eigen = match leading {
+            Some(eigen) => eigen,
+            None => linalg::symmetric_eigen(second.view())?,
+        };
+        let directions = eigen.vectors.slice(s![..MOST, ..]).mapv(T::from_double);
+        Ok(Basis { directions: Some(Weights::new(directions)), width })
+    }
+
+    /// Number of coordinates.
+    pub(super) fn coordinates(&self) -> usize {
+        self.width.min(MOST)
+    }
+
+    /// Dimensions that the coordinates leave out.
+    pub(super) fn left(&self) -> usize {
+        self.width - self.coordinates()
+    }
+
+    /// Rows as they are in coordinates.
+    pub(super) fn of(&self, rows: ArrayView2<'_, T>) -> Coordinates<T> {
+        let squares = |rows: ArrayView2<'_, T>| -> Vec<f64> {
+            rows.rows().into_iter().map(|row| sum_of_squares(contiguous(&row))).collect()
+        };
+        let lengths = squares(rows);
+        let root = |squares: &[f64]| squares.iter().map(|square| square.sqrt()).collect();
+        let Some(directions) = &self.directions else {
+            let rest = vec![0.0; lengths.len()];
+            return Coordinates { rows: rows.to_owned(), rest, lengths: root(&lengths) };
+        };
+        let mut out = Array2::from_elem((rows.nrows(), MOST), T::default());
+        directions.product(rows, out.view_mut());
+        let within = squares(out.view());
+        let rest =
+            lengths.iter().zip(within).map(|(all, within)| (all - within).max(0.0)).collect();
+        Coordinates { rows: out, rest, lengths: root(&lengths) }
+    }
+
+    pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
+        if let Some(directions) = &self.directions {
+            writer.array2(format!("{prefix}basis"), directions.matrix());
+        }
+    }
+
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        let width = stored.width;
+        if width <= MOST {
+            return Ok(Basis { directions: None, width });
+        }
+        let directions = stored.matrix("basis", Some(MOST), width)?;
+        Ok(Basis { directions: Some(Weights::new(directions)), width })
+    }
+}
+
+impl<T: Real> Coordinates<T> {
+    /// The same rows scaled to unit length; one without direction stays as it is.
+    pub(super) fn unit(&self) -> Self {
+        let mut unit = self.clone();
+        let lengths = self.lengths.iter().zip(&mut unit.rest);
+        for ((length, rest), mut row) in lengths.zip(unit.rows.rows_mut()) {
+            if *length > 0.0 {
+                row.mapv_inplace(|x| T::from_double(x.to_double() / length));
+                *rest /= length * length;
+            }
+        }
+        unit
+    }
+}
+
+impl Coordinates<f64> {
+    /// No rows yet.
+    pub(super) fn empty(coordinates: usize) -> Self {
+        let rows = Array2::zeros((0, coordinates));
+        Coordinates { rows, rest: Vec::new(), lengths: Vec::new() }
+    }
+
+    /// Adds rows.
+    pub(super) fn append<T: Real>(&mut self, more: &Coordinates<T>) {
+        let rows = more.rows.mapv(Real::to_double);
+        self.rows.append(Axis(0), rows.view()).expect("rows of one basis are equally wide");
+        self.rest.extend(&more.rest);
+        self.lengths.extend(&more.lengths);
+    }
+}
