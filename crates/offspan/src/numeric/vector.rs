@@ -85,6 +85,31 @@ pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> f64 {
     )
 }
 
+/// Σ (a − b)² in double precision.
+pub(crate) fn squared_distance<T: Real>(a: &[T], b: &[T]) -> f64 {
+    dispatch(
+        #[inline(always)]
+        || {
+            fold_lanes(a, b, |a, b| {
+                let gap = a.to_double() - b.to_double();
+                gap * gap
+            })
+        },
+    )
+}
+
+/// Σ a·b with each row of `rows` (row-major, as wide as `a`), in the precision of the numbers.
+pub(crate) fn products<T: Real>(a: &[T], rows: &[T], out: &mut [T]) {
+    dispatch(
+        #[inline(always)]
+        || {
+            for (o, b) in out.iter_mut().zip(rows.chunks_exact(a.len())) {
+                *o = fold_lanes(a, b, |a, b| a * b);
+            }
+        },
+    );
+}
+
 /// Σ |a − b| against each row of `rows` (row-major, as wide as `a`).
 pub(crate) fn manhattan_distances<T: Real>(a: &[T], rows: &[T], out: &mut [T]) {
     dispatch(
@@ -233,6 +258,17 @@ mod tests {
                     (0..n).map(|i| if i == at { -1.0 } else { -2.0 - f64::from(i) }).collect();
                 assert_eq!(largest(&numbers), Some(-1.0), "{at} of {n}");
             }
+        }
+    }
+
+    #[test]
+    fn products_equal_the_definition() {
+        let a: Vec<f64> = (0..19).map(f64::from).collect();
+        let rows: Vec<f64> = (0..38).map(|i| f64::from(i) * 0.5 - 7.0).collect();
+        let mut out = [0.0; 2];
+        products(&a, &rows, &mut out);
+        for (o, row) in out.iter().zip(rows.chunks(19)) {
+            assert_eq!(*o, a.iter().zip(row).map(|(x, y)| x * y).sum::<f64>());
         }
     }
 

@@ -6,15 +6,15 @@ use ndarray::{Array2, ArrayView2, Axis, s};
 use crate::io::{Dataset, TensorWriter, gather};
 use crate::methods::model::Stored;
 use crate::numeric::product::weights::Weights;
-use crate::numeric::vector::{contiguous, sum_of_squares};
+use crate::numeric::vector::{contiguous, contiguous_mut, scale, sum_of_squares};
 use crate::numeric::{lanczos, linalg};
 use crate::span::preprocess::Preprocess;
 use crate::{Moments, Real, Result};
 
 /// Coordinates at most: whitening costs their square.
-const MOST: usize = 256;
+const MOST: usize = 128;
 /// Channels from which on the leading directions are found without the others.
-const WIDE: usize = 4 * MOST;
+const WIDE: usize = 8 * MOST;
 /// Rows read together.
 const ROWS_AT_ONCE: usize = 1024;
 
@@ -120,7 +120,7 @@ impl<T: Real> Coordinates<T> {
         let lengths = self.lengths.iter().zip(&mut unit.rest);
         for ((length, rest), mut row) in lengths.zip(unit.rows.rows_mut()) {
             if *length > 0.0 {
-                row.mapv_inplace(|x| T::from_double(x.to_double() / length));
+                scale(contiguous_mut(&mut row), 1.0 / length);
                 *rest /= length * length;
             }
         }

@@ -1,13 +1,14 @@
 //! Rows in clusters: k-means from seeded, spread starting points.
 
 use ndarray::{Array2, ArrayView2, Axis};
+use rayon::prelude::*;
 
 use crate::numeric::linalg;
 use crate::numeric::random::{Random, Stream};
-use crate::numeric::vector::{contiguous, subtract, sum_of_squares};
+use crate::numeric::vector::{contiguous, squared_distance, sum_of_squares};
 
-/// Rows among which the starting points are drawn.
-const ROWS_TO_START: usize = 4000;
+/// Rows that the centres are found with.
+const ROWS_TO_LEARN: usize = 4096;
 /// More rounds hardly move the centres.
 const ROUNDS: usize = 12;
 
@@ -18,35 +19,37 @@ pub(super) fn clusters(
     count: usize,
     seed: u64,
 ) -> (Array2<f64>, Vec<usize>) {
-    let mut centres = starting_points(rows, count.clamp(1, rows.nrows().max(1)), seed);
-    let mut nearest = nearest_centres(rows, &centres);
+    let mut random = Random::new(seed, Stream::Clusters);
+    let sample = random.sample(rows.nrows() as u64, ROWS_TO_LEARN.min(rows.nrows()));
+    let sample: Vec<usize> = sample.into_iter().map(|row| row as usize).collect();
+    let few = rows.select(Axis(0), &sample);
+    let mut centres = starting_points(&few, count.clamp(1, few.nrows().max(1)), &mut random);
+    let mut nearest = nearest_centres(few.view(), &centres);
     for _ in 0..ROUNDS {
-        move_centres(rows, &nearest, &mut centres);
-        let next = nearest_centres(rows, &centres);
+        move_centres(few.view(), &nearest, &mut centres);
+        let next = nearest_centres(few.view(), &centres);
         if next == nearest {
             break;
         }
         nearest = next;
     }
+    let nearest = nearest_centres(rows, &centres);
+    move_centres(rows, &nearest, &mut centres);
     (centres, nearest)
 }
 
 /// Each further point is drawn with a probability that grows with its squared distance to the others
 /// (k-means++).
-fn starting_points(rows: ArrayView2<'_, f64>, count: usize, seed: u64) -> Array2<f64> {
-    let mut random = Random::new(seed, Stream::Clusters);
-    let sample = random.sample(rows.nrows() as u64, ROWS_TO_START.min(rows.nrows()));
-    let sample: Vec<usize> = sample.into_iter().map(|row| row as usize).collect();
-    let rows = rows.select(Axis(0), &sample);
+fn starting_points(rows: &Array2<f64>, count: usize, random: &mut Random) -> Array2<f64> {
     let mut chosen = vec![random.below(rows.nrows() as u64) as usize];
     let mut distances = vec![f64::INFINITY; rows.nrows()];
     while chosen.len() < count {
         let last = rows.row(chosen[chosen.len() - 1]);
-        for (distance, row) in distances.iter_mut().zip(rows.rows()) {
-            let mut gap = row.to_vec();
-            subtract(&mut gap, contiguous(&last));
-            *distance = distance.min(sum_of_squares(&gap));
-        }
+        let last = contiguous(&last);
+        distances.par_iter_mut().enumerate().for_each(|(row, distance)| {
+            let row = rows.row(row);
+            *distance = distance.min(squared_distance(contiguous(&row), last));
+        });
         let mut left = random.uniform() * distances.iter().sum::<f64>();
         let next = distances.iter().position(|distance| {
             left -= distance;

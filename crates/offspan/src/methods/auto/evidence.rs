@@ -25,17 +25,21 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Fits every term that the data allow. `others` are rows that the fit does not see.
+    /// Fits every term that the data allow. `others` are rows that the fit does not see. Coordinates are
+    /// those of `known`, or found anew.
     pub(super) fn fit(
         params: &AutoParams,
         (gamma, landmarks): (f64, usize),
         training: &Training<'_>,
-        sample: &Sample,
+        (sample, known): (&Sample, Option<&Spaces>),
         others: &Dataset<'_>,
     ) -> Result<Fitted<Self>> {
         let energy =
             EnergyPart::fit(training, &sample.numbers, others, (params.seed, params.precision))?;
-        let spaces = Spaces::fit(params.precision, training.data, sample, params.seed)?;
+        let spaces = match known {
+            Some(known) => known.fit_others(training.data, sample, params.seed)?,
+            None => Spaces::fit(params.precision, training.data, sample, params.seed)?,
+        };
         let Fitted { model, rows, fingerprint } =
             kpca::fit(&params.kpca(gamma, landmarks)?, training)?;
         let (kpca, products, _) = Products::cheapest(model, |kpca| {

@@ -25,7 +25,7 @@ const ROWS_FOR_WIDTH: usize = 500;
 /// γ times the median squared distance.
 pub(super) const WIDTH: f64 = 4.0;
 /// Landmarks, if there are so many rows.
-pub(super) const LANDMARKS: usize = 512;
+pub(super) const LANDMARKS: usize = 1024;
 
 impl Auto {
     pub(super) fn fit(params: &AutoParams, training: &Training<'_>) -> Result<Fitted<Self>> {
@@ -51,11 +51,11 @@ impl Auto {
         };
         let landmarks = params.landmarks.unwrap_or(LANDMARKS.min(kept.len()));
         let looked_at = Sample::of(&fitting, &kept, params.seed)?;
-        let fitted = Evidence::fit(params, (gamma, landmarks), &fitting, &looked_at, &aside)?;
+        let fitted =
+            Evidence::fit(params, (gamma, landmarks), &fitting, (&looked_at, None), &aside)?;
         let Fitted { model: mut evidence, rows, fingerprint } = fitted;
         let terms = evidence.terms();
-        let head = evidence.energy.as_ref().and_then(|energy| energy.head());
-        let worth = trials(params, gamma, (&fitting, head), &looked_at, &terms)?;
+        let worth = trials(params, gamma, &fitting, &looked_at, &evidence)?;
         let seen = sample(&looked_at.numbers, ROWS_TO_COMPARE, params.seed)?;
         let seen = Gathered::new(training.data, &seen, &[])?;
         let seen = evidence.read_all(&seen.dataset()?)?;

@@ -60,7 +60,7 @@ use crate::{Kernel, Precision, Result, WeightType};
 pub struct AutoParams {
     /// γ; from the distances between training rows if none is given.
     pub gamma: Option<f64>,
-    /// Landmarks; 512, or all rows if there are fewer, if none is given.
+    /// Landmarks; 1,024, or all rows if there are fewer, if none is given.
     pub landmarks: Option<usize>,
     /// Share of the variance that the subspace keeps, if a fifth of the landmarks' number of
     /// directions is enough for it.

@@ -8,7 +8,7 @@ use crate::io::TensorWriter;
 use crate::methods::model::Stored;
 use crate::numeric::linalg;
 use crate::numeric::product::weights::Weights;
-use crate::numeric::vector::{contiguous, dot, sum_of_squares};
+use crate::numeric::vector::{contiguous, dot, products, sum_of_squares};
 use crate::{Real, Result};
 
 /// Clusters at most, and the fewest rows that one should have.
@@ -89,12 +89,11 @@ impl<T: Real> Planes<T> {
     /// The part of a row's squared distance to a centre that lies in its plane.
     fn within(&self, row: &[T], centre: usize) -> f64 {
         let first = centre * DIRECTIONS;
-        (first..first + DIRECTIONS)
-            .map(|index| {
-                let along = dot(row, contiguous(&self.directions.row(index))) - self.offsets[index];
-                along * along
-            })
-            .sum()
+        let numbers = first * row.len()..(first + DIRECTIONS) * row.len();
+        let mut along = [T::default(); DIRECTIONS];
+        products(row, &contiguous(&self.directions)[numbers], &mut along);
+        let offsets = &self.offsets[first..first + DIRECTIONS];
+        along.iter().zip(offsets).map(|(along, offset)| (along.to_double() - offset).powi(2)).sum()
     }
 
     pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

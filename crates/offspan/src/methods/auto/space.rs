@@ -21,7 +21,7 @@ use crate::numeric::vector::{contiguous, sum_of_squares};
 use crate::{Real, Result};
 
 /// Directions in which class means are compared, at most.
-const MOST_DISCRIMINANTS: usize = 128;
+const MOST_DISCRIMINANTS: usize = 64;
 /// Directions whose variance is below this share of the largest are rounding.
 const SMALLEST_VARIANCE: f64 = 1e-8;
 /// Terms of a space.
@@ -31,8 +31,10 @@ pub(super) const TERMS: usize = 4;
 #[derive(Debug, Clone)]
 pub(super) struct Space<T> {
     centre: Array1<T>,
-    /// A, below it the directions of h: all are multiplied with y − ȳ.
-    projection: Weights<T>,
+    /// A.
+    whitening: Weights<T>,
+    /// The directions of h, for y − ȳ as A is.
+    discriminants: Weights<T>,
     /// h_c, one class a row.
     means: Weights<T>,
     mean_lengths: Vec<f64>,
@@ -80,15 +82,15 @@ impl<T: Real> Space<T> {
         let floor = 1e-12 * between.values[0].max(f64::MIN_POSITIVE);
         let most = MOST_DISCRIMINANTS.min(means.nrows().saturating_sub(1).max(1));
         let kept = between.values.iter().take(most).take_while(|value| **value > floor).count();
-        let discriminants = between.vectors.slice(s![..kept, ..]);
+        let of_white = between.vectors.slice(s![..kept, ..]);
         let factors = between.values[..kept].iter().map(|value| 1.0 / (1.0 + value)).collect();
-        let of_y = linalg::product(discriminants, whitening.view());
-        let projection = ndarray::concatenate![Axis(0), whitening, of_y];
+        let discriminants = linalg::product(of_white, whitening.view());
         let white = linalg::product(y.view(), whitening.t());
-        let means = linalg::product(white_means.view(), discriminants.t());
+        let means = linalg::product(white_means.view(), of_white.t());
         Ok(Self::new(Parts {
             centre,
-            projection: projection.mapv(T::from_double),
+            whitening: whitening.mapv(T::from_double),
+            discriminants: discriminants.mapv(T::from_double),
             means: means.mapv(T::from_double),
             factors,
             rest_variance,
@@ -98,13 +100,22 @@ impl<T: Real> Space<T> {
     }
 
     fn new(parts: Parts<T>) -> Self {
-        let Parts { centre, projection, means, factors, rest_variance, white_planes, planes } =
-            parts;
+        let Parts {
+            centre,
+            whitening,
+            discriminants,
+            means,
+            factors,
+            rest_variance,
+            white_planes,
+            planes,
+        } = parts;
         let mean_lengths =
             means.rows().into_iter().map(|row| sum_of_squares(contiguous(&row))).collect();
         Space {
             centre,
-            projection: Weights::new(projection),
+            whitening: Weights::new(whitening),
+            discriminants: Weights::new(discriminants),
             means: Weights::new(means),
             mean_lengths,
             factors,
@@ -118,10 +129,13 @@ impl<T: Real> Space<T> {
     pub(super) fn read(&self, rows: &Coordinates<T>) -> Array2<f64> {
         let (count, width) = rows.rows.dim();
         let y = &rows.rows - &self.centre;
-        let mut projected = Array2::from_elem((count, width + self.factors.len()), T::default());
-        self.projection.product(y.view(), projected.view_mut());
-        let white = projected.slice(s![.., ..width]).as_standard_layout().into_owned();
-        let discriminant = projected.slice(s![.., width..]).as_standard_layout().into_owned();
+        let product = |weights: &Weights<T>, columns: usize| {
+            let mut out = Array2::from_elem((count, columns), T::default());
+            weights.product(y.view(), out.view_mut());
+            out
+        };
+        let white = product(&self.whitening, width);
+        let discriminant = product(&self.discriminants, self.factors.len());
         let mut terms = Array2::zeros((count, TERMS));
         terms.column_mut(0).assign(&self.relative(discriminant.view()));
         let mut squares: Vec<f64> = white
@@ -169,7 +183,8 @@ impl<T: Real> Space<T> {
 
     pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         writer.array1(format!("{prefix}centre"), &self.centre);
-        writer.array2(format!("{prefix}projection"), self.projection.matrix());
+        writer.array2(format!("{prefix}whitening"), self.whitening.matrix());
+        writer.array2(format!("{prefix}discriminants"), self.discriminants.matrix());
         writer.array2(format!("{prefix}means"), self.means.matrix());
         writer.array1(format!("{prefix}factors"), &self.factors);
         self.white_planes.write(&format!("{prefix}white."), writer);
@@ -191,7 +206,8 @@ impl<T: Real> Space<T> {
         let centre = stored.vector(&format!("{name}centre"), width)?;
         Ok(Self::new(Parts {
             centre: centre.mapv(T::from_double),
-            projection: stored.matrix(&format!("{name}projection"), Some(width + kept), width)?,
+            whitening: stored.matrix(&format!("{name}whitening"), Some(width), width)?,
+            discriminants: stored.matrix(&format!("{name}discriminants"), Some(kept), width)?,
             factors: stored.vector(&format!("{name}factors"), kept)?,
             means,
             rest_variance: rest_variance.unwrap_or(f64::INFINITY),
@@ -204,7 +220,8 @@ impl<T: Real> Space<T> {
 /// What a space is made of.
 struct Parts<T> {
     centre: Array1<T>,
-    projection: Array2<T>,
+    whitening: Array2<T>,
+    discriminants: Array2<T>,
     means: Array2<T>,
     factors: Array1<f64>,
     rest_variance: f64,
@@ -283,7 +300,7 @@ mod tests {
     fn the_relative_term_is_a_difference_of_two_mahalanobis_distances() {
         let (rows, classes) = classes(3000);
         let space = Space::<f64>::fit(&rows, &classes, 0, 0).unwrap();
-        let whitening = space.projection.matrix().slice(s![..WIDTH, ..]).to_owned();
+        let whitening = space.whitening.matrix().clone();
         // Inside: AᵀA is the inverse covariance. Together: add what the class means spread.
         let inside = linalg::symmetric_eigen(whitening.t().dot(&whitening).view()).unwrap();
         let values = Array1::from_vec(inside.values).insert_axis(Axis(1));

@@ -35,9 +35,27 @@ impl Spaces {
         sample: &Sample,
         seed: u64,
     ) -> Result<Self> {
+        let numbers = &sample.numbers;
         Ok(match precision {
-            Precision::F32 => Spaces::F32(Pair::fit(data, sample, seed)?),
-            Precision::F64 => Spaces::F64(Pair::fit(data, sample, seed)?),
+            Precision::F32 => {
+                Spaces::F32(Pair::fit(Basis::fit(data, numbers)?, data, sample, seed)?)
+            }
+            Precision::F64 => {
+                Spaces::F64(Pair::fit(Basis::fit(data, numbers)?, data, sample, seed)?)
+            }
+        })
+    }
+
+    /// Other rows in the coordinates of these.
+    pub(super) fn fit_others(
+        &self,
+        data: &Dataset<'_>,
+        sample: &Sample,
+        seed: u64,
+    ) -> Result<Self> {
+        Ok(match self {
+            Spaces::F32(pair) => Spaces::F32(Pair::fit(pair.basis.clone(), data, sample, seed)?),
+            Spaces::F64(pair) => Spaces::F64(Pair::fit(pair.basis.clone(), data, sample, seed)?),
         })
     }
 
@@ -110,8 +128,7 @@ fn rest_name(rows: Rows) -> String {
 }
 
 impl<T: Real> Pair<T> {
-    fn fit(data: &Dataset<'_>, sample: &Sample, seed: u64) -> Result<Self> {
-        let basis = Basis::<T>::fit(data, &sample.numbers)?;
+    fn fit(basis: Basis<T>, data: &Dataset<'_>, sample: &Sample, seed: u64) -> Result<Self> {
         let mut rows = Coordinates::empty(basis.coordinates());
         for numbers in sample.numbers.chunks(ROWS_AT_ONCE) {
             let part: Array2<T> = gather(&*data.features, numbers)?;

@@ -25,20 +25,22 @@ const CLASSES_PER_LEFT_OUT: usize = 5;
 /// Fewer classes cannot spare one.
 const FEWEST_CLASSES: usize = 3;
 /// Rows of all trials' sides together, and how few say nothing.
-const MOST_ROWS: usize = 6000;
+const MOST_ROWS: usize = 5000;
 const MOST_LEFT_OUT: usize = 1500;
 const FEWEST_ROWS: usize = 20;
 /// Landmarks of a trial: the order of the terms does not need more.
 const MOST_LANDMARKS: usize = 256;
 
-/// The mean AUROC of each term, in the order of `terms`; none if there are too few classes or rows.
+/// The mean AUROC of each term of `whole`, the evidence of a fit to all classes; none if there are too few
+/// classes or rows.
 pub(super) fn trials(
     params: &AutoParams,
     gamma: f64,
-    (training, head): (&Training<'_>, Option<&Head>),
+    training: &Training<'_>,
     sample: &Sample,
-    terms: &[Term],
+    whole: &Evidence,
 ) -> Result<Option<Vec<f64>>> {
+    let terms = whole.terms();
     let classes = sample.count();
     if classes < FEWEST_CLASSES {
         return Ok(None);
@@ -63,8 +65,8 @@ pub(super) fn trials(
         let left_out: Vec<usize> =
             (0..group).map(|index| shuffled[(trial * group + index) % classes]).collect();
         let sides = Sides::of(sample, &members, &left_out);
-        if let Some(found) = sides.judge(params, gamma, (training, head), sample, &left_out)? {
-            for (sum, term) in sums.iter_mut().zip(terms) {
+        if let Some(found) = sides.judge(params, gamma, (training, whole), sample, &left_out)? {
+            for (sum, term) in sums.iter_mut().zip(&terms) {
                 let place = found.iter().find(|(other, _)| other == term);
                 *sum += place.map_or(0.5, |(_, auroc)| *auroc);
             }
@@ -104,13 +106,14 @@ impl Sides {
         &self,
         params: &AutoParams,
         gamma: f64,
-        (training, head): (&Training<'_>, Option<&Head>),
+        (training, whole): (&Training<'_>, &Evidence),
         sample: &Sample,
         left_out: &[usize],
     ) -> Result<Option<Vec<(Term, f64)>>> {
         if [&self.inside, &self.outside].iter().any(|side| side.len() < FEWEST_ROWS) {
             return Ok(None);
         }
+        let head = whole.energy.as_ref().and_then(|energy| energy.head());
         let kept = sample.outputs.as_ref().map(|outputs| {
             let gone: Vec<usize> = left_out.iter().map(|&class| outputs[class]).collect();
             let width = head.map(Head::classes);
@@ -147,7 +150,8 @@ impl Sides {
         let rows = Sample { numbers: (0..fit.rows()).collect(), classes, outputs: None };
         let landmarks =
             params.landmarks.unwrap_or(MOST_LANDMARKS).min(MOST_LANDMARKS).min(fit.rows());
-        let evidence = Evidence::fit(params, (gamma, landmarks), &trial, &rows, &inside)?.model;
+        let rows = (&rows, whole.spaces.as_ref());
+        let evidence = Evidence::fit(params, (gamma, landmarks), &trial, rows, &inside)?.model;
         let columns = |data: &Dataset<'_>| -> Result<Vec<Vec<f64>>> {
             let read = evidence.read_all(data)?;
             Ok(read.axis_iter(Axis(1)).map(|column| column.to_vec()).collect())
