@@ -56,10 +56,21 @@ impl Bytes {
         range: Range<usize>,
         buffer: &'a mut Vec<u8>,
     ) -> std::io::Result<&'a [u8]> {
-        let Bytes::Mapped(mapped) = self else { return Ok(&self.as_slice()[range]) };
+        if !matches!(self, Bytes::Mapped(_)) {
+            return Ok(&self.as_slice()[range]);
+        }
         buffer.resize(range.len(), 0);
-        read_at(&mapped.file, range.start as u64, buffer)?;
+        self.read_into(range.start, buffer)?;
         Ok(buffer)
+    }
+
+    /// Fills `out` with the bytes from `start` on.
+    pub(crate) fn read_into(&self, start: usize, out: &mut [u8]) -> std::io::Result<()> {
+        if let Bytes::Mapped(mapped) = self {
+            return read_at(&mapped.file, start as u64, out);
+        }
+        out.copy_from_slice(&self.as_slice()[start..start + out.len()]);
+        Ok(())
     }
 
     /// Asks the system to read `range` from the file meanwhile.
