@@ -1,7 +1,6 @@
 //! DML (Zhang & Xiang 2023): max_c cos(z, w_c) + λ‖z‖, the two parts of the largest logit weighed
 //! anew; the bias is not used.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array2;
@@ -12,8 +11,7 @@ use super::model::{Model, Scorer, Stored, rows_of};
 use super::option::{OptionInfo, Options, option};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -45,10 +43,6 @@ impl Method for DmlParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -1,7 +1,6 @@
 //! GradNorm (Huang et al. 2021): ‖z‖₁ · Σ_c |C·p_c − 1|, the closed form of the L1 norm of the last
 //! layer's gradient of the divergence between softmax and uniform.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -31,10 +30,6 @@ impl Method for GradNormParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {

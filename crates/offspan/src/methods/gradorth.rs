@@ -1,7 +1,6 @@
 //! GradOrth (Behpour et al. 2023): ‖p − 1/C‖₂·‖Bᵀz‖₂, the last layer's gradient projected on the
 //! subspace B of the uncentred training rows that holds a share of their energy.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array2, Axis, s};
@@ -13,8 +12,7 @@ use super::option::{EXPLAINED_VARIANCE, Options};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::subspace::Components;
 use crate::training::logits::softmax;
 use crate::training::statistics::{Needs, Statistics};
@@ -46,10 +44,6 @@ impl Method for GradOrthParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

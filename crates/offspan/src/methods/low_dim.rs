@@ -3,7 +3,6 @@
 //! Fisher information) and projected on the class means of the gradient; a linear probe on the
 //! standardised projections gives logits, and their energy is the score.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
@@ -62,10 +61,6 @@ impl Method for LowDimParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -16,8 +16,7 @@ use super::model::{Found, Model, Scorer, Stored, put_last, rows_of};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::span::preprocess::Preprocess;
 use crate::training::statistics::{ClassMeans, Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -104,10 +103,6 @@ impl Method for SsdParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "ssd".into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {

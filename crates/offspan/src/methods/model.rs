@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_finite};
+use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_rows};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
 use crate::training::logits::{LogitSource, Need};
@@ -179,9 +179,7 @@ pub(crate) fn rows_of(
     start: usize,
     count: usize,
 ) -> Result<Array2<f64>> {
-    let mut rows = Array2::zeros((count, source.width()));
-    read_finite(source, start, rows.view_mut())?;
-    Ok(rows)
+    read_rows(source, start..start + count)
 }
 
 /// Gives rows without direction the worst score there is.

@@ -1,7 +1,6 @@
 //! RegPCA (Guan et al. 2023): E(l)·(1 − r), r = ‖(I − U_qU_qᵀ)(z − μ)‖/‖z‖ the relative residual of
 //! PCA.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, s};
@@ -14,8 +13,7 @@ use crate::Result;
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::span::subspace::Components;
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -39,10 +37,6 @@ impl Method for RegPcaParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -1,7 +1,6 @@
 //! SHE (Zhang et al. 2023): ⟨z, μ_ŷ⟩ with ŷ the predicted class and μ_c the mean of the training rows
 //! of class c that the network recognises.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array2;
@@ -10,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
 use crate::io::{Dataset, Head, TensorWriter};
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -33,10 +31,6 @@ impl Method for SheParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {

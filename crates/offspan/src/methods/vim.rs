@@ -2,7 +2,6 @@
 //! ones of the second moment of z − o (about o, not about the mean), and α = mean(max l) over
 //! mean‖Rᵀ(z − o)‖ of the training rows.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
@@ -15,8 +14,7 @@ use super::option::{COMPONENTS, OptionInfo, Options, option};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
@@ -53,10 +51,6 @@ impl Method for VimParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
