@@ -59,9 +59,12 @@ impl Bytes {
         if !matches!(self, Bytes::Mapped(_)) {
             return Ok(&self.as_slice()[range]);
         }
-        buffer.resize(range.len(), 0);
-        self.read_into(range.start, buffer)?;
-        Ok(buffer)
+        if buffer.len() < range.len() {
+            buffer.resize(range.len(), 0);
+        }
+        let bytes = &mut buffer[..range.len()];
+        self.read_into(range.start, bytes)?;
+        Ok(bytes)
     }
 
     /// Fills `out` with the bytes from `start` on.

@@ -1,5 +1,6 @@
 //! A table of numbers inside a file, converted row by row as it is read.
 
+use std::cell::RefCell;
 use std::fmt::{Display, Formatter};
 use std::ops::Range;
 use std::path::Path;
@@ -122,8 +123,7 @@ impl Matrix {
         let rows = out.nrows();
         let size = self.element.size();
         let as_stored = self.element == ElementType::of::<T>() && cfg!(target_endian = "little");
-        let mut buffer = Vec::new();
-        let mut read = |first: usize, out: &mut [T]| {
+        let read = |first: usize, out: &mut [T]| {
             let mut from = self.data.start + first * size;
             let done = if as_stored {
                 self.bytes.read_into(from, bytemuck::cast_slice_mut(out))
@@ -131,8 +131,10 @@ impl Matrix {
                 out.chunks_mut(PIECE / size).try_for_each(|out| {
                     let range = from..from + out.len() * size;
                     from = range.end;
-                    convert(self.bytes.read(range, &mut buffer)?, out);
-                    Ok(())
+                    BUFFER.with_borrow_mut(|buffer| {
+                        convert(self.bytes.read(range, buffer)?, out);
+                        Ok(())
+                    })
                 })
             };
             done.map_err(Error::io("read", Path::new(&self.name)))
@@ -159,9 +161,13 @@ impl Matrix {
     }
 }
 
-/// Bytes of a file that are read at a time where they must be converted: so few stay in the cache, and
-/// are a size of memory that the allocator keeps at hand.
-const PIECE: usize = 64 * 1024;
+/// Bytes of a file that are read at a time where they must be converted.
+const PIECE: usize = 1 << 20;
+
+thread_local! {
+    /// A thread's memory for such bytes: new memory would have to be cleared for every read.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Halves widened at a time, through a buffer: tensors in a file need not be aligned.
 const RUN: usize = 512;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Found, Model, Scorer, Stored, rows_of};
+use super::model::{Found, Model, Scorer, Stored};
 use crate::io::observer::check_interrupt;
-use crate::io::{Dataset, Extra, TensorWriter, read_rows};
+use crate::io::{Block, Dataset, Extra, TensorWriter, read_rows};
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
 use crate::training::statistics::Statistics;
@@ -108,7 +108,7 @@ impl Csi {
         if let Some(logits) = training.data.extras.get(SHIFT_LOGITS) {
             let mut sums = Array1::<f64>::zeros(views);
             for &row in &kept {
-                sums += &rows_of(&*logits.rows, row, 1)?.row(0);
+                sums += &Block::read(&*logits.rows, row, 1)?.row(0);
             }
             weights.extend(inverse_means(&sums, kept.len()));
         }
@@ -215,7 +215,7 @@ impl Scorer for Csi {
             }
         }
         if let Some(logits) = self.shift_logits(data)? {
-            let logits = rows_of(&*logits.rows, start, out.len())?;
+            let logits = Block::read(&*logits.rows, start, out.len())?;
             let weights = self.weights.slice(s![self.views..]);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
                 *out += contiguous(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();

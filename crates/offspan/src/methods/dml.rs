@@ -7,9 +7,9 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, rows_of};
+use super::model::{Model, Scorer, Stored};
 use super::option::{OptionInfo, Options, option};
-use crate::io::{Dataset, TensorWriter};
+use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
@@ -86,7 +86,7 @@ struct Dml {
 
 impl Scorer for Dml {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut products = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(products.view_mut(), z.view(), self.directions.t());
         for ((out, z), products) in out.iter_mut().zip(z.rows()).zip(products.rows()) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Model, Scorer, Stored, logits_of, write_head};
 use crate::Result;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
 use crate::training::statistics::Statistics;
@@ -64,7 +64,7 @@ impl Scorer for GradNorm {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let classes = logits.ncols() as f64;
         for ((out, z), mut logits) in out.iter_mut().zip(z.rows()).zip(logits.rows_mut()) {

@@ -7,9 +7,9 @@ use ndarray::{Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{EXPLAINED_VARIANCE, Options};
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -99,7 +99,7 @@ impl Scorer for GradOrth {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(projected.view_mut(), z.view(), self.directions.t());

@@ -10,11 +10,11 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
 use crate::error::in_order;
 use crate::io::observer::check_interrupt;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::optimise::{Stop, minimise};
 use crate::numeric::product::unpacked;
@@ -347,7 +347,7 @@ impl Scorer for LowDim {
         for (index, out) in out.chunks_mut(ROWS).enumerate() {
             let start = start + index * ROWS;
             let rows: Vec<usize> = (start..start + out.len()).collect();
-            let z = rows_of(&*data.features, start, out.len())?;
+            let z = Block::read(&*data.features, start, out.len())?;
             let mut x = Array2::zeros((out.len(), classes));
             self.project(z.view(), probabilities(&source, &rows)?.view(), x.view_mut());
             let mut logits = Array2::zeros((out.len(), classes));

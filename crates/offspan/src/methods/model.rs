@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_rows};
+use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
 use crate::training::logits::{LogitSource, Need};
@@ -171,15 +171,6 @@ impl<'a> Stored<'a> {
     pub(crate) fn head(&self) -> Result<Option<Head>> {
         Head::read_optional(self.file, self.prefix, self.width)
     }
-}
-
-/// Features of rows from `start` on, in double precision.
-pub(crate) fn rows_of(
-    source: &dyn FeatureSource,
-    start: usize,
-    count: usize,
-) -> Result<Array2<f64>> {
-    read_rows(source, start..start + count)
 }
 
 /// Gives rows without direction the worst score there is.

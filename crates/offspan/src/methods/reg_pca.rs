@@ -7,10 +7,10 @@ use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{COMPONENTS, Options};
 use crate::Result;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous};
@@ -100,9 +100,9 @@ impl Scorer for RegPca {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         logits_of(NAME, data, self.head.as_ref())?.read(start, out)?;
-        let offset = &z - &self.mean;
+        let offset = &*z - &self.mean;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(projected.view_mut(), offset.view(), self.directions.t());
         let squared = |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous(&row));

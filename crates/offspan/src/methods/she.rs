@@ -7,8 +7,8 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
-use crate::io::{Dataset, Head, TensorWriter};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::{Needs, Statistics};
@@ -93,7 +93,7 @@ impl Scorer for She {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         for ((out, z), logits) in out.iter_mut().zip(z.rows()).zip(logits.rows()) {
             let pattern = self.patterns.row(predicted(contiguous(&logits)));

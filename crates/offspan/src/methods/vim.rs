@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{COMPONENTS, OptionInfo, Options, option};
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous};
@@ -172,7 +172,7 @@ impl Scorer for Vim {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         logits_of(NAME, data, Some(&self.head))?.read(start, out)?;
         for (out, residual) in out.iter_mut().zip(self.residuals(z.view())) {
             *out -= self.alpha * residual;

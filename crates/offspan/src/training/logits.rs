@@ -4,7 +4,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::error::wording::{Data, Named, Setting};
-use crate::io::{Dataset, FeatureSource, Head, read_rows};
+use crate::io::{Block, Dataset, FeatureSource, Head, read_rows};
 use crate::numeric::vector::{self, contiguous_mut};
 use crate::span::preprocess::clip_row;
 use crate::{Error, Real, Result};
@@ -101,9 +101,9 @@ impl<'a> LogitSource<'a> {
         match self {
             LogitSource::Logits(logits) => read_rows(*logits, start..start + rows),
             LogitSource::Head { features, head, clip } => {
-                let mut z = read_rows::<f64>(*features, start..start + rows)?;
+                let mut z = Block::read(*features, start, rows)?;
                 if let Some(clip) = clip {
-                    clip_row(contiguous_mut(&mut z), *clip);
+                    clip_row(contiguous_mut(&mut *z), *clip);
                 }
                 Ok(head_logits(head, z.view()))
             }
