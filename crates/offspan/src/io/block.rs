@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(*block, ndarray::array![[2.0, 3.0], [4.0, 5.0]]);
         assert_eq!(place(&block), first);
         let beside = Block::read(&large.view(), 0, 6).unwrap();
-        assert_eq!((*beside).view(), large);
+        assert_eq!(beside.view(), large);
         assert_ne!(place(&beside), first);
     }
 }

@@ -103,7 +103,7 @@ impl<'a> LogitSource<'a> {
             LogitSource::Head { features, head, clip } => {
                 let mut z = Block::read(*features, start, rows)?;
                 if let Some(clip) = clip {
-                    clip_row(contiguous_mut(&mut *z), *clip);
+                    clip_row(contiguous_mut(&mut z), *clip);
                 }
                 Ok(head_logits(head, z.view()))
             }
