@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from . import _internal
 from ._arrays import as_numbers
+from ._internal import CONFIDENCE, KEEP
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def adjusted_p_values(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return _internal.adjusted(as_numbers(p_values, "p_values"))
 
 
-def rows_needed(keep: float = 0.95, confidence: float = 0.95) -> int:
+def rows_needed(keep: float = KEEP, confidence: float = CONFIDENCE) -> int:
     """Tell the fewest rows that a threshold with this promise can be set with.
 
     >>> import offspan

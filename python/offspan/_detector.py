@@ -108,11 +108,6 @@ class Detector:
             by the threshold alone.
 
         """
-        if self.threshold is None:
-            raise InputError(
-                "the detector has no threshold, so it cannot decide; set one with "
-                "`detector.calibrated(rows)` or fit with a larger `hold_out`"
-            )
         rows = as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras)
         return ~self._native.is_out(*rows, fdr)
 

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 VERSION: str
+KEEP: float
+CONFIDENCE: float
 
 def set_threads(count: int | None = None) -> None:
     """Set how many threads a call uses; None for all cores. Results do not depend on it."""
@@ -59,8 +61,8 @@ class Method:
         extras: dict[str, npt.NDArray[np.float32]] | None = None,
         head: Any = None,
         hold_out: float | None = None,
-        keep: float = 0.95,
-        confidence: float = 0.95,
+        keep: float = ...,
+        confidence: float = ...,
         calibrate: tuple[Any, Any] | None = None,
         checkpoint: str | None = None,
         checkpoint_every: float = 30.0,

@@ -14,6 +14,7 @@ from . import _internal
 from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_labels, as_rows, optional_rows
 from ._calibration import FitCheck
 from ._detector import Detector
+from ._internal import CONFIDENCE, KEEP
 from ._progress import reporter
 from .errors import InputError, NotFittedError
 
@@ -87,8 +88,8 @@ class Method:
         *,
         extras: Mapping[str, npt.ArrayLike] | None = None,
         hold_out: float | None = None,
-        keep: float = 0.95,
-        confidence: float = 0.95,
+        keep: float = KEEP,
+        confidence: float = CONFIDENCE,
         calibrate: Rows | tuple[Rows, Rows] | None = None,
         checkpoint: PathLike | None = None,
         checkpoint_every: float = 30.0,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::arrays::Given;
-use crate::errors::input_error;
+use crate::errors::exception;
 use crate::gate::{quick, work};
 
 /// Arrays of at most this many values are scored without a look for signals.
@@ -27,13 +27,7 @@ impl Detector {
 
     /// What threshold and p-values come from; `who` needs it.
     pub(crate) fn calibration(&self, py: Python<'_>, who: &str) -> PyResult<&Calibration> {
-        self.inner.calibration().ok_or_else(|| {
-            let text = format!(
-                "{who}: expected a detector with a calibration, and this one has none; give it one with \
-                 `detector.calibrated(rows)`, or fit with a larger `hold_out`"
-            );
-            input_error(py, text)
-        })
+        self.inner.calibration_for(who).map_err(|error| exception(py, &error))
     }
 }
 
@@ -148,7 +142,7 @@ impl Detector {
         py: Python<'py>,
         scores: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-        let known = self.calibration(py, "p-values")?;
+        let known = self.calibration(py, "a p-value")?;
         let scores = scores.as_array().to_vec();
         Ok(quick(py, || Ok(known.p_values(&scores)))?.into_pyarray(py))
     }

@@ -20,6 +20,10 @@ use pyo3::prelude::*;
 /// Native part of offspan.
 #[pymodule]
 mod _internal {
+    use offspan::Promise;
+
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+
     #[pymodule_export]
     use super::calibrate::{adjusted, benjamini_hochberg, rows_needed};
     #[pymodule_export]
@@ -41,4 +45,12 @@ mod _internal {
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// The promise of a threshold where none is asked for.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let Promise { keep, confidence } = Promise::default();
+        module.add("KEEP", keep)?;
+        module.add("CONFIDENCE", confidence)
+    }
 }

@@ -147,11 +147,11 @@ def test_calibration_scores_are_saved(detector, tmp_path):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda bare, rows: bare.p_values(rows), "p-values: expected a detector with a calibration"),
-        (lambda bare, rows: bare.predict(rows, fdr=0.1), "no threshold"),
-        (lambda bare, rows: bare.check(rows), "a check: expected a detector with a calibration"),
-        (lambda bare, rows: offspan.Monitor(bare), "a monitor: expected a detector with a calibration"),
-        (lambda bare, rows: bare.predict(rows), "no threshold"),
+        (lambda bare, rows: bare.p_values(rows), "a p-value needs a threshold: the detector has none"),
+        (lambda bare, rows: bare.predict(rows, fdr=0.1), "a decision needs a threshold"),
+        (lambda bare, rows: bare.check(rows), "a check needs a threshold: the detector has none"),
+        (lambda bare, rows: offspan.Monitor(bare), "a monitor needs a threshold: the detector has none"),
+        (lambda bare, rows: bare.predict(rows), "a larger hold_out"),
         (lambda bare, rows: bare.calibrated(keep=0.9), "another threshold needs calibration scores"),
         (lambda bare, rows: bare.calibrated(logits=rows), "expected features together with their logits"),
         (lambda bare, rows: bare.calibrated(rows[:58]), "confidence of 0.95: expected at least 59 rows, got 58"),

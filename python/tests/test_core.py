@@ -122,7 +122,7 @@ def test_nothing_is_copied_in(rows):
         (lambda rows: offspan.make("knn").fit(rows, logits=rows[:5]), "expected shape 1200 rows"),
         (lambda rows: offspan.make("mahalanobis").fit(rows, labels=np.ones(1200)), "labels: expected whole numbers"),
         (lambda rows: offspan.KPCA(landmarks=64).fit(rows, hold_out=2.0), "hold_out: expected a share"),
-        (lambda rows: offspan.KPCA(landmarks=64).fit(rows, hold_out=0).predict(rows), "no threshold"),
+        (lambda rows: offspan.KPCA(landmarks=64).fit(rows, hold_out=0).predict(rows), "a decision needs a threshold"),
     ],
 )
 def test_bad_input_is_a_value_error_with_the_library_s_sentence(call, words, rows):

@@ -383,7 +383,7 @@ def test_without_a_threshold_the_offset_comes_from_training_rows_with_a_warning(
         few = OODDetector("pca", keep=0.9).fit(rows(50))
     assert few.detector_.threshold is None
     assert (few.predict(rows(50)) == -1).sum() == 5
-    with pytest.raises(offspan.InputError, match="expected a detector with a calibration"):
+    with pytest.raises(offspan.InputError, match="needs a threshold: the detector has none"):
         few.p_values(rows(5))
 
 

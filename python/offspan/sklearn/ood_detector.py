@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 import offspan
+from offspan._internal import CONFIDENCE, KEEP
 
 from ._inputs import Floats, check_logits, check_rows, seed_from
 from .detector import LOWEST_SCORE, offset_on_training_rows
@@ -81,8 +82,8 @@ class OODDetector(OutlierMixin, BaseEstimator):
         self,
         method: str = "auto",
         *,
-        keep: float = 0.95,
-        confidence: float = 0.95,
+        keep: float = KEEP,
+        confidence: float = CONFIDENCE,
         hold_out: float | None = None,
         head: Any = None,
         options: Mapping[str, Any] | None = None,

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 import offspan
 from offspan import Detector, FormatError, InputError, NotFittedError
+from offspan._internal import CONFIDENCE, KEEP
 
 from ._arrays import Array, to_numpy
 from ._batches import Unpack, unpack_batch
@@ -126,8 +127,8 @@ class OODModule(nn.Module):
         layer: Layer | None = None,
         *,
         calibrate: Iterable[Any] | None = None,
-        keep: float = 0.95,
-        confidence: float = 0.95,
+        keep: float = KEEP,
+        confidence: float = CONFIDENCE,
         hold_out: float | None = None,
         layers: Mapping[str, Layer] | Iterable[str] | None = None,
         pool: Pool = "avg",

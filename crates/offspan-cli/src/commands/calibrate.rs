@@ -65,13 +65,7 @@ fn check(args: &CalibrateArgs) -> Outcome {
         Guard::new(args.force).reads([&args.detector]).reads(&args.file).reads(&args.logits);
     args.json.target().check(&guard)?;
     let detector = Detector::load(&args.detector)?;
-    let Some(known) = detector.calibration() else {
-        return Err(Failure::Usage(format!(
-            "--check needs a calibration, and {} has none (fit with --calibrate FILE or --hold-out, or \
-             run `offspan calibrate` with rows first)",
-            args.detector.display()
-        )));
-    };
+    let known = detector.calibration_for("--check")?;
     let Some(rows) = rows(args)? else {
         return Err(Failure::Usage("--check needs in-distribution rows to compare".to_owned()));
     };

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Outcome {
 /// where the state cannot be saved.
 fn watch(args: &MonitorArgs, path: &Path) -> Outcome {
     let detector = Detector::load(path)?;
-    let mut monitor = begin(args, path, &detector)?;
+    let mut monitor = begin(args, &detector)?;
     let (mut reports, mut seen) = (Vec::new(), Vec::new());
     for (number, file) in args.files.iter().enumerate() {
         let batch = Batch::open(args, file, args.logits.get(number))?;
@@ -119,14 +119,8 @@ fn in_sentences(
 }
 
 /// A new monitor, or the one that an earlier run saved.
-fn begin(args: &MonitorArgs, path: &Path, detector: &Detector) -> Result<Monitor, Failure> {
-    let Some(known) = detector.calibration() else {
-        return Err(Failure::Usage(format!(
-            "a monitor compares with calibration scores, and {} has none (run `offspan calibrate` \
-             with in-distribution rows, or fit with --calibrate FILE or --hold-out)",
-            path.display()
-        )));
-    };
+fn begin(args: &MonitorArgs, detector: &Detector) -> Result<Monitor, Failure> {
+    let known = detector.calibration_for("a monitor")?;
     let fresh = Monitor::of(known, args.false_alarm, args.seed)?;
     let Some(path) = args.state.as_deref() else { return Ok(fresh) };
     if args.reset || !has_state(path) {

@@ -30,14 +30,8 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     }
     let detector = Detector::load(&args.detector)?;
     let needs_calibration = [(args.check, "--check"), (args.fdr.is_some(), "--fdr")];
-    if let (Some((_, flag)), None) =
-        (needs_calibration.iter().find(|(given, _)| *given), detector.calibration())
-    {
-        return Err(Failure::Usage(format!(
-            "{flag} needs a threshold, and {} has none (run `offspan calibrate` with in-distribution \
-             rows, or fit with --calibrate FILE or --hold-out)",
-            args.detector.display()
-        )));
+    if let Some((_, flag)) = needs_calibration.iter().find(|(given, _)| *given) {
+        detector.calibration_for(flag)?;
     }
     let inputs = inputs(args)?;
     let progress = Progress::default();

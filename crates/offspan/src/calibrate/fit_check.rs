@@ -14,6 +14,7 @@ use crate::{Error, Result};
 /// rows), and with ties more careful than they need be. Whoever checks often against one set of
 /// calibration rows will see a small p-value at some time: these are for one check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FitCheck {
     /// Later rows.
     pub rows: usize,

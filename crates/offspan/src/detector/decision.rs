@@ -1,7 +1,8 @@
 //! What a detector says of a batch of rows: score, p-value and decision.
 
 use super::Detector;
-use crate::calibrate::benjamini_hochberg;
+use crate::calibrate::{Calibration, benjamini_hochberg};
+use crate::error::wording::Named;
 use crate::io::Dataset;
 use crate::io::observer::Observer;
 use crate::{Error, Result};
@@ -42,7 +43,13 @@ impl Detector {
         observer: &dyn Observer,
     ) -> Result<Decisions> {
         // Before all rows are scored for nothing.
-        let known = self.check_can_decide(fdr)?;
+        if let Some(share) = fdr
+            && !(share > 0.0 && share < 1.0)
+        {
+            let reason = format!("expected a share in (0, 1), got {share}");
+            return Err(Error::BadOption { flag: "fdr".to_owned(), reason });
+        }
+        let known = self.calibration_for("a decision")?;
         let mut scores = Vec::new();
         for data in batch {
             scores.extend(self.score_dataset(data, observer)?);
@@ -55,17 +62,18 @@ impl Detector {
         Ok(Decisions { scores, p_values, is_out })
     }
 
-    fn check_can_decide(&self, fdr: Option<f64>) -> Result<&crate::Calibration> {
-        if let Some(share) = fdr
-            && !(share > 0.0 && share < 1.0)
-        {
-            let reason = format!("expected a share in (0, 1), got {share}");
-            return Err(Error::BadOption { flag: "fdr".to_owned(), reason });
-        }
+    /// The calibration that `who`, such as a decision, cannot do without.
+    ///
+    /// # Errors
+    /// If the detector has none.
+    pub fn calibration_for(&self, who: &str) -> Result<&Calibration> {
         self.calibration().ok_or_else(|| Error::MissingInput {
-            who: "a decision".to_owned(),
+            who: who.to_owned(),
             what: "a threshold",
-            hint: "the detector has none; calibrate it with in-distribution rows".to_owned(),
+            hint: format!(
+                "the detector has none; calibrate it with in-distribution rows, or fit with a larger {}",
+                Named("hold-out")
+            ),
         })
     }
 }

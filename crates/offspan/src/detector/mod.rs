@@ -85,6 +85,7 @@ impl Default for FitOptions<'_> {
 
 /// What a detector file says of itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct DetectorInfo {
     version: u32,
     /// The method's name.
@@ -102,6 +103,7 @@ pub struct DetectorInfo {
 
 /// What identifies the rows that a detector was fitted on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TrainingInfo {
     /// Rows used in the fit.
     pub rows: u64,

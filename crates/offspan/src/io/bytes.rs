@@ -56,10 +56,24 @@ impl Bytes {
         range: Range<usize>,
         buffer: &'a mut Vec<u8>,
     ) -> std::io::Result<&'a [u8]> {
-        let Bytes::Mapped(mapped) = self else { return Ok(&self.as_slice()[range]) };
-        buffer.resize(range.len(), 0);
-        read_at(&mapped.file, range.start as u64, buffer)?;
-        Ok(buffer)
+        if !matches!(self, Bytes::Mapped(_)) {
+            return Ok(&self.as_slice()[range]);
+        }
+        if buffer.len() < range.len() {
+            buffer.resize(range.len(), 0);
+        }
+        let bytes = &mut buffer[..range.len()];
+        self.read_into(range.start, bytes)?;
+        Ok(bytes)
+    }
+
+    /// Fills `out` with the bytes from `start` on.
+    pub(crate) fn read_into(&self, start: usize, out: &mut [u8]) -> std::io::Result<()> {
+        if let Bytes::Mapped(mapped) = self {
+            return read_at(&mapped.file, start as u64, out);
+        }
+        out.copy_from_slice(&self.as_slice()[start..start + out.len()]);
+        Ok(())
     }
 
     /// Asks the system to read `range` from the file meanwhile.

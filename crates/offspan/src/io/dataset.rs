@@ -404,9 +404,7 @@ impl Head {
 
     pub(super) fn from_npy(weight: &Path, bias: &Path) -> Result<Self> {
         let weight = npy::open(weight)?;
-        let mut array = Array2::zeros((weight.rows(), weight.width()));
-        super::read_finite(&weight, 0, array.view_mut())?;
-        Head::new(array, npy::read_vector(bias)?)
+        Head::new(super::read_rows(&weight, 0..weight.rows())?, npy::read_vector(bias)?)
     }
 
     /// The last layer in a detector file, if it has one.

@@ -85,14 +85,18 @@ impl Labels {
     /// The labels of `rows`.
     ///
     /// # Errors
-    /// If one does not fit an `i64`.
+    /// If one does not fit an `i64`, or they cannot be read.
     ///
     /// # Panics
     /// If `rows` reaches past the end.
     pub fn read(&self, rows: Range<usize>) -> Result<Vec<i64>> {
         let size = self.integer.size();
-        let bytes = &self.bytes.as_slice()[self.data.clone()][rows.start * size..rows.end * size];
+        assert!(rows.end <= self.len(), "{} has {} labels", self.name, self.len());
+        let at = |row: usize| self.data.start + row * size;
+        let mut buffer = Vec::new();
+        let bytes = self.bytes.read(at(rows.start)..at(rows.end), &mut buffer);
         bytes
+            .map_err(Error::io("read", Path::new(&self.name)))?
             .chunks_exact(size)
             .map(|word| {
                 // Sign-extend or zero-extend into eight bytes.

@@ -1,13 +1,15 @@
 //! A table of numbers inside a file, converted row by row as it is read.
 
+use std::cell::RefCell;
 use std::fmt::{Display, Formatter};
 use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
+use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
-use ndarray::{ArrayViewMut1, ArrayViewMut2};
+use ndarray::{ArrayView1, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use super::{Bytes, FeatureSource, RawLayout, npy, raw, tensors};
@@ -112,7 +114,7 @@ impl Matrix {
         Matrix { rows: self.width, width: self.rows, order, ..self }
     }
 
-    fn read_with<T: Copy + Default>(
+    fn read_with<T: Real + Pod>(
         &self,
         start: usize,
         mut out: ArrayViewMut2<'_, T>,
@@ -120,43 +122,51 @@ impl Matrix {
     ) -> Result<()> {
         let rows = out.nrows();
         let size = self.element.size();
-        let mut buffer = Vec::new();
-        let mut piece = |first: usize, count: usize, then: &mut dyn FnMut(&[u8])| {
-            let from = self.data.start + first * size;
-            let bytes = self.bytes.read(from..from + count * size, &mut buffer);
-            bytes.map(&mut *then).map_err(Error::io("read", Path::new(&self.name)))
-        };
-        match self.order {
-            Order::RowMajor => piece(start * self.width, rows * self.width, &mut |bytes| {
-                let row_bytes = self.width * size;
-                for (i, row) in out.rows_mut().into_iter().enumerate() {
-                    convert_into(&bytes[i * row_bytes..][..row_bytes], row, &convert);
-                }
-            }),
-            Order::ColumnMajor => {
-                out.columns_mut().into_iter().enumerate().try_for_each(|(j, mut column)| {
-                    piece(j * self.rows + start, rows, &mut |bytes| {
-                        convert_into(bytes, column.view_mut(), &convert);
+        let as_stored = self.element == ElementType::of::<T>() && cfg!(target_endian = "little");
+        let read = |first: usize, out: &mut [T]| {
+            let mut from = self.data.start + first * size;
+            let done = if as_stored {
+                self.bytes.read_into(from, bytemuck::cast_slice_mut(out))
+            } else {
+                out.chunks_mut(PIECE / size).try_for_each(|out| {
+                    let range = from..from + out.len() * size;
+                    from = range.end;
+                    BUFFER.with_borrow_mut(|buffer| {
+                        convert(self.bytes.read(range, buffer)?, out);
+                        Ok(())
                     })
+                })
+            };
+            done.map_err(Error::io("read", Path::new(&self.name)))
+        };
+        match (self.order, out.as_slice_mut()) {
+            (Order::RowMajor, Some(all)) => read(start * self.width, all),
+            (Order::RowMajor, None) => {
+                let mut run = vec![T::default(); self.width];
+                out.rows_mut().into_iter().enumerate().try_for_each(|(i, mut row)| {
+                    read((start + i) * self.width, &mut run)?;
+                    row.assign(&ArrayView1::from(&run));
+                    Ok(())
+                })
+            }
+            (Order::ColumnMajor, _) => {
+                let mut run = vec![T::default(); rows];
+                out.columns_mut().into_iter().enumerate().try_for_each(|(j, mut column)| {
+                    read(j * self.rows + start, &mut run)?;
+                    column.assign(&ArrayView1::from(&run));
+                    Ok(())
                 })
             }
         }
     }
 }
 
-/// Converts into a run of elements that need not lie together.
-fn convert_into<T: Copy + Default>(
-    bytes: &[u8],
-    mut out: ArrayViewMut1<'_, T>,
-    convert: impl Fn(&[u8], &mut [T]),
-) {
-    if let Some(slice) = out.as_slice_mut() {
-        convert(bytes, slice);
-    } else {
-        let mut run = vec![T::default(); out.len()];
-        convert(bytes, &mut run);
-        out.iter_mut().zip(run).for_each(|(o, x)| *o = x);
-    }
+/// Bytes of a file that are read at a time where they must be converted.
+const PIECE: usize = 1 << 20;
+
+thread_local! {
+    /// A thread's memory for such bytes: new memory would have to be cleared for every read.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Halves widened at a time, through a buffer: tensors in a file need not be aligned.

@@ -5,6 +5,7 @@
 //! writers never leave a half-written file behind.
 
 mod atomic;
+mod block;
 mod bytes;
 mod cache;
 mod checksum;
@@ -25,6 +26,7 @@ mod tensors;
 mod thumbnails;
 
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
+pub(crate) use block::Block;
 pub(crate) use bytes::Bytes;
 pub use content::{Content, check_replaces, stored_checksum};
 pub(crate) use dataset::Gathered;

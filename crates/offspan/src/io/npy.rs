@@ -4,7 +4,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Axis};
 
 use super::matrix::{ElementType, Matrix, Order};
 use super::{Bytes, write_bytes};
@@ -235,7 +235,7 @@ fn header(descr: &str, shape: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// If the file cannot be written; then nothing is left behind.
-pub fn write_npy_f64(path: &Path, values: &[f64]) -> Result<()> {
+pub fn write_npy_f64(path: impl AsRef<Path>, values: &[f64]) -> Result<()> {
     let mut bytes = header("<f8", &format!("({},)", values.len()));
     bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
     write_bytes(path, &bytes)
@@ -315,9 +315,7 @@ pub(super) fn read_vector(path: &Path) -> Result<Array1<f64>> {
             format!("{} {:?}", array.descr, array.shape),
         ));
     };
-    let mut out = Array2::zeros((column.rows, 1));
-    super::read_finite(&column, 0, out.view_mut())?;
-    Ok(out.remove_axis(Axis(1)))
+    Ok(super::read_rows(&column, 0..column.rows)?.remove_axis(Axis(1)))
 }
 
 /// A one-dimensional float array as a column; none if the file holds something else.

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 /// A folder with `train`, and where given `test`, `ood/NAME` or `ood/GROUP/NAME`, and `head`; or one
 /// with the feature caches of the paper's authors.
+#[non_exhaustive]
 pub struct Pack {
     /// The folder's name.
     pub name: String,

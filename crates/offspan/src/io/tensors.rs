@@ -309,9 +309,7 @@ impl TensorFile {
     /// A two-dimensional tensor, read whole.
     pub(crate) fn array2<T: Real>(&self, name: &str) -> Result<Array2<T>> {
         let matrix = self.matrix(name)?;
-        let mut out = Array2::from_elem((matrix.rows, matrix.width), T::default());
-        super::read_finite(&matrix, 0, out.view_mut())?;
-        Ok(out)
+        super::read_rows(&matrix, 0..matrix.rows)
     }
 
     /// A two-dimensional tensor of 16-bit integers, read whole.
@@ -336,9 +334,7 @@ impl TensorFile {
     /// A one-dimensional tensor, read whole.
     pub(crate) fn array1<T: Real>(&self, name: &str) -> Result<Array1<T>> {
         let column = self.column(name)?;
-        let mut out = Array2::from_elem((column.rows(), 1), T::default());
-        super::read_finite(&column, 0, out.view_mut())?;
-        Ok(out.remove_axis(ndarray::Axis(1)))
+        Ok(super::read_rows(&column, 0..column.rows())?.remove_axis(ndarray::Axis(1)))
     }
 
     /// A one-dimensional tensor of scores, which may be infinite.

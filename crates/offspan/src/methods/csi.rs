@@ -2,7 +2,6 @@
 //! Σ_S λ_S·max_i cos(z_S, z_iS)·‖z_S‖ over training rows i, with λ_S = 1/mean‖z_iS‖; plus, where the
 //! shift classifier's logit of the true shift is given, Σ_S logit_S/mean(logit_S).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, Axis, s};
@@ -10,11 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Found, Model, Scorer, Stored, rows_of};
+use super::model::{Found, Model, Scorer, Stored};
 use crate::io::observer::check_interrupt;
-use crate::io::{Dataset, Extra, TensorWriter, read_finite};
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::io::{Block, Dataset, Extra, TensorWriter, read_rows};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
 use crate::training::statistics::Statistics;
 use crate::training::{BLOCK, Fitted, Training};
@@ -40,10 +38,6 @@ impl Method for CsiParams {
             parity: OWN_FIXTURE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
@@ -96,9 +90,8 @@ impl Csi {
             if index % BLOCK == 0 {
                 check_interrupt(training.observer)?;
             }
-            let mut numbers = Array2::<f32>::zeros((1, views * width));
-            read_finite(&*features.rows, row, numbers.view_mut())?;
-            let numbers = numbers.into_raw_vec_and_offset().0;
+            let numbers =
+                read_rows::<f32>(&*features.rows, row..row + 1)?.into_raw_vec_and_offset().0;
             for (view, part) in numbers.chunks_exact(width).enumerate() {
                 let mut target = banks.row_mut(view * kept.len() + index);
                 let target = contiguous_mut(&mut target);
@@ -115,7 +108,7 @@ impl Csi {
         if let Some(logits) = training.data.extras.get(SHIFT_LOGITS) {
             let mut sums = Array1::<f64>::zeros(views);
             for &row in &kept {
-                sums += &rows_of(&*logits.rows, row, 1)?.row(0);
+                sums += &Block::read(&*logits.rows, row, 1)?.row(0);
             }
             weights.extend(inverse_means(&sums, kept.len()));
         }
@@ -201,8 +194,7 @@ impl Scorer for Csi {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let features = data.extra(NAME, FEATURES, HINT)?;
         let width = self.banks.ncols();
-        let mut rows = Array2::<f32>::zeros((out.len(), self.views * width));
-        read_finite(&*features.rows, start, rows.view_mut())?;
+        let rows = read_rows::<f32>(&*features.rows, start..start + out.len())?;
         out.fill(0.0);
         let bank_rows = self.banks.nrows() / self.views;
         for (view, bank) in self.banks.axis_chunks_iter(Axis(0), bank_rows).enumerate() {
@@ -223,7 +215,7 @@ impl Scorer for Csi {
             }
         }
         if let Some(logits) = self.shift_logits(data)? {
-            let logits = rows_of(&*logits.rows, start, out.len())?;
+            let logits = Block::read(&*logits.rows, start, out.len())?;
             let weights = self.weights.slice(s![self.views..]);
             for (out, logits) in out.iter_mut().zip(logits.rows()) {
                 *out += contiguous(&logits).iter().zip(weights).map(|(l, w)| l * w).sum::<f64>();

@@ -1,19 +1,17 @@
 //! DML (Zhang & Xiang 2023): max_c cos(z, w_c) + λ‖z‖, the two parts of the largest logit weighed
 //! anew; the bias is not used.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, rows_of};
+use super::model::{Model, Scorer, Stored};
 use super::option::{OptionInfo, Options, option};
-use crate::io::{Dataset, TensorWriter};
+use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -45,10 +43,6 @@ impl Method for DmlParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -92,7 +86,7 @@ struct Dml {
 
 impl Scorer for Dml {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut products = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(products.view_mut(), z.view(), self.directions.t());
         for ((out, z), products) in out.iter_mut().zip(z.rows()).zip(products.rows()) {

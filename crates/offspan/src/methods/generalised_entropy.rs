@@ -1,7 +1,6 @@
 //! GEN (Liu et al. 2023): −Σ p^γ(1 − p)^γ over the M largest probabilities, a generalised entropy that
 //! small probabilities move as well.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -45,10 +44,6 @@ impl Method for GenParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

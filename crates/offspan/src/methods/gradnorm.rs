@@ -1,15 +1,14 @@
 //! GradNorm (Huang et al. 2021): ‖z‖₁ · Σ_c |C·p_c − 1|, the closed form of the L1 norm of the last
 //! layer's gradient of the divergence between softmax and uniform.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Model, Scorer, Stored, logits_of, write_head};
 use crate::Result;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
 use crate::training::statistics::Statistics;
@@ -31,10 +30,6 @@ impl Method for GradNormParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
@@ -69,7 +64,7 @@ impl Scorer for GradNorm {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let classes = logits.ncols() as f64;
         for ((out, z), mut logits) in out.iter_mut().zip(z.rows()).zip(logits.rows_mut()) {

@@ -1,20 +1,18 @@
 //! GradOrth (Behpour et al. 2023): ‖p − 1/C‖₂·‖Bᵀz‖₂, the last layer's gradient projected on the
 //! subspace B of the uncentred training rows that holds a share of their energy.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{EXPLAINED_VARIANCE, Options};
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::subspace::Components;
 use crate::training::logits::softmax;
 use crate::training::statistics::{Needs, Statistics};
@@ -46,10 +44,6 @@ impl Method for GradOrthParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -105,7 +99,7 @@ impl Scorer for GradOrth {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let mut logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(projected.view_mut(), z.view(), self.directions.t());

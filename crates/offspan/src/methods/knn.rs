@@ -1,6 +1,5 @@
 //! Distance to the k-th nearest training row (Sun et al. 2022): −(k-th smallest ‖ẑ − ẑ_i‖²).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array2;
@@ -11,7 +10,7 @@ use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, Scorer, Stored, put_last};
 use super::option::{Options, SEED};
 use crate::Result;
-use crate::io::{Dataset, TensorWriter, read_finite};
+use crate::io::{Dataset, TensorWriter, read_rows};
 use crate::span::preprocess::Preprocess;
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -43,10 +42,6 @@ impl Method for KnnParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "knn".into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -87,8 +82,7 @@ pub(super) fn unit_queries(
     start: usize,
     count: usize,
 ) -> Result<(Array2<f32>, Vec<usize>)> {
-    let mut queries = Array2::<f32>::zeros((count, data.width()));
-    read_finite(&*data.features, start, queries.view_mut())?;
+    let mut queries = read_rows::<f32>(&*data.features, start..start + count)?;
     let zero_rows = Preprocess { clip: None, cosine: true }.apply(queries.view_mut());
     Ok((queries, zero_rows))
 }

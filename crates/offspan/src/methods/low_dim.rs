@@ -3,7 +3,6 @@
 //! Fisher information) and projected on the class means of the gradient; a linear probe on the
 //! standardised projections gives logits, and their energy is the score.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
@@ -11,11 +10,11 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
 use crate::error::in_order;
 use crate::io::observer::check_interrupt;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::optimise::{Stop, minimise};
 use crate::numeric::product::unpacked;
@@ -62,10 +61,6 @@ impl Method for LowDimParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -352,7 +347,7 @@ impl Scorer for LowDim {
         for (index, out) in out.chunks_mut(ROWS).enumerate() {
             let start = start + index * ROWS;
             let rows: Vec<usize> = (start..start + out.len()).collect();
-            let z = rows_of(&*data.features, start, out.len())?;
+            let z = Block::read(&*data.features, start, out.len())?;
             let mut x = Array2::zeros((out.len(), classes));
             self.project(z.view(), probabilities(&source, &rows)?.view(), x.view_mut());
             let mut logits = Array2::zeros((out.len(), classes));

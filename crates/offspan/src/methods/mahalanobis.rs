@@ -12,12 +12,11 @@ use ndarray::{Array1, Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, put_last, rows_of};
-use crate::io::{Dataset, TensorWriter};
+use super::model::{Found, Model, Scorer, Stored, put_last};
+use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::span::preprocess::Preprocess;
 use crate::training::statistics::{ClassMeans, Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -106,10 +105,6 @@ impl Method for SsdParams {
         }]
     }
 
-    fn name(&self) -> Cow<'static, str> {
-        "ssd".into()
-    }
-
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
         Ok(Arc::new(*self))
     }
@@ -189,9 +184,9 @@ impl Mahalanobis {
 
 impl Scorer for Mahalanobis {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let mut x = rows_of(&*data.features, start, out.len())?;
+        let mut x = Block::read(&*data.features, start, out.len())?;
         let zero_rows = Preprocess { clip: None, cosine: self.unit }.apply(x.view_mut());
-        x -= &self.centre;
+        *x -= &self.centre;
         let mut white = Array2::zeros((out.len(), self.whitening.nrows()));
         unpacked::multiply(white.view_mut(), x.view(), self.whitening.t());
         let mut products = Array2::zeros((out.len(), self.centres.nrows()));

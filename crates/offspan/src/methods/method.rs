@@ -43,8 +43,13 @@ pub(crate) trait Method: Debug {
     where
         Self: Sized;
 
-    /// The name that these parameters have.
-    fn name(&self) -> Cow<'static, str>;
+    /// The name that these parameters have, where the method has several.
+    fn name(&self) -> Cow<'static, str>
+    where
+        Self: Sized,
+    {
+        Self::entries()[0].name.into()
+    }
 
     /// Shows every parameter that has an option.
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

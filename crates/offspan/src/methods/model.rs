@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
-use crate::io::{Dataset, FeatureSource, Head, TensorFile, TensorWriter, read_finite};
+use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
 use crate::training::logits::{LogitSource, Need};
@@ -203,17 +203,6 @@ impl<'a> Stored<'a> {
     pub(crate) fn head(&self) -> Result<Option<Head>> {
         Head::read_optional(self.file, self.prefix, self.width)
     }
-}
-
-/// Features of rows from `start` on, in double precision.
-pub(crate) fn rows_of(
-    source: &dyn FeatureSource,
-    start: usize,
-    count: usize,
-) -> Result<Array2<f64>> {
-    let mut rows = Array2::zeros((count, source.width()));
-    read_finite(source, start, rows.view_mut())?;
-    Ok(rows)
 }
 
 /// Gives rows without direction the worst score there is.

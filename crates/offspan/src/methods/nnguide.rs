@@ -1,7 +1,6 @@
 //! NNGuide (Park et al. 2023): E(l) times the mean of the k largest ⟨ẑ, E_i·ẑ_i⟩ over a bank of
 //! training rows with their energies. Neighbours are ranked by the scaled product, not the cosine.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array1;
@@ -48,10 +47,6 @@ impl Method for NnGuideParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
 use super::model::{Model, Scorer, Stored};
-use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_finite};
+use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_rows};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::contiguous;
@@ -147,8 +147,7 @@ impl RankFeat {
 
 /// One row of a tensor as channels × positions.
 fn one_map(extra: &Extra<'_>, row: usize) -> Result<Array2<f64>> {
-    let mut numbers = Array2::<f64>::zeros((1, extra.rows.width()));
-    read_finite(&*extra.rows, row, numbers.view_mut())?;
+    let numbers = read_rows::<f64>(&*extra.rows, row..row + 1)?;
     let positions = extra.shape[1..].iter().product();
     Ok(Array2::from_shape_vec((extra.shape[0], positions), numbers.into_raw_vec_and_offset().0)
         .unwrap_or_else(|_| unreachable!("the shape of the row")))

@@ -1,21 +1,19 @@
 //! RegPCA (Guan et al. 2023): E(l)·(1 − r), r = ‖(I − U_qU_qᵀ)(z − μ)‖/‖z‖ the relative residual of
 //! PCA.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{COMPONENTS, Options};
 use crate::Result;
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::span::subspace::Components;
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -39,10 +37,6 @@ impl Method for RegPcaParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -106,9 +100,9 @@ impl Scorer for RegPca {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         logits_of(NAME, data, self.head.as_ref())?.read(start, out)?;
-        let offset = &z - &self.mean;
+        let offset = &*z - &self.mean;
         let mut projected = Array2::zeros((out.len(), self.directions.nrows()));
         unpacked::multiply(projected.view_mut(), offset.view(), self.directions.t());
         let squared = |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous(&row));

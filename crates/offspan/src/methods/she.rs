@@ -1,17 +1,15 @@
 //! SHE (Zhang et al. 2023): ⟨z, μ_ŷ⟩ with ŷ the predicted class and μ_c the mean of the training rows
 //! of class c that the network recognises.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
-use crate::io::{Dataset, Head, TensorWriter};
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use crate::io::{Block, Dataset, Head, TensorWriter};
+use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -33,10 +31,6 @@ impl Method for SheParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
@@ -99,7 +93,7 @@ impl Scorer for She {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         let logits = logits_of(NAME, data, self.head.as_ref())?.logits(start, out.len())?;
         for ((out, z), logits) in out.iter_mut().zip(z.rows()).zip(logits.rows()) {
             let pattern = self.patterns.row(predicted(contiguous(&logits)));

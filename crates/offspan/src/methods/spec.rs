@@ -43,6 +43,14 @@ macro_rules! methods {
                 }
             }
 
+            /// The method's name as users write it.
+            #[must_use]
+            pub fn method(&self) -> Cow<'static, str> {
+                match self {
+                    $(MethodSpec::$variant(params) => Method::name(params),)*
+                }
+            }
+
             /// Every method under each of its names.
             pub(super) fn list() -> Vec<Listed> {
                 let mut list = Vec::new();
@@ -122,12 +130,6 @@ impl MethodSpec {
     #[must_use]
     pub fn rectified(steps: Vec<Rectification>) -> Self {
         RectifiedParams { steps, score: Box::new(Self::ENERGY), raw_fit: false }.into()
-    }
-
-    /// The method's name as users write it.
-    #[must_use]
-    pub fn method(&self) -> Cow<'static, str> {
-        self.params().name()
     }
 
     /// M, the size of the method's largest feature map, if it has one and it is given: what a fit and a

@@ -1,7 +1,6 @@
 //! Distance to the tangent plane at the nearest training rows (TNN): the k nearest unit rows, their
 //! mean and their d leading directions; −‖(I − TᵀT)(ẑ − mean)‖.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array2, Axis};
@@ -14,8 +13,7 @@ use super::model::{Found, Model, Scorer, Stored, put_last};
 use super::option::{OptionInfo, Options, SEED, option};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
@@ -51,10 +49,6 @@ impl Method for TnnParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "tnn".into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Found, Model, Scorer, Stored, rows_of};
-use crate::io::{Dataset, Extra, TensorWriter};
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use super::model::{Found, Model, Scorer, Stored};
+use crate::io::{Block, Dataset, Extra, TensorWriter};
+use crate::numeric::vector::{self, contiguous};
 use crate::training::statistics::Statistics;
 use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
@@ -181,7 +180,7 @@ impl Part {
         start: usize,
         out: &mut [f64],
     ) -> Result<()> {
-        let rows = rows_of(&*self.tensor(score, data)?.rows, start, out.len())?;
+        let rows = Block::read(&*self.tensor(score, data)?.rows, start, out.len())?;
         for (out, row) in out.iter_mut().zip(rows.rows()) {
             *out = match self {
                 Part::Mcf | Part::Godin => row.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x)),

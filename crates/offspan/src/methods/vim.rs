@@ -2,7 +2,6 @@
 //! ones of the second moment of z − o (about o, not about the mean), and α = mean(max l) over
 //! mean‖Rᵀ(z − o)‖ of the training rows.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
@@ -10,13 +9,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, rows_of, write_head};
+use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{COMPONENTS, OptionInfo, Options, option};
-use crate::io::{Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
@@ -53,10 +51,6 @@ impl Method for VimParams {
             parity: GOLDEN_BASELINE,
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        NAME.into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -178,7 +172,7 @@ impl Scorer for Vim {
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let z = rows_of(&*data.features, start, out.len())?;
+        let z = Block::read(&*data.features, start, out.len())?;
         logits_of(NAME, data, Some(&self.head))?.read(start, out)?;
         for (out, residual) in out.iter_mut().zip(self.residuals(z.view())) {
             *out -= self.alpha * residual;

@@ -9,6 +9,7 @@ use crate::numeric::normal::upper_tail;
 
 /// How the AUROC of two methods differs on the same rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Comparison {
     /// AUROC of the first method.
     pub auroc_a: f64,

@@ -33,6 +33,7 @@ impl Default for EvalOptions {
 
 /// How well one method tells one `OoD` set from the `InD` set. All numbers are fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// See [`fpr_at_tpr`](super::fpr_at_tpr).
     pub fpr: f64,

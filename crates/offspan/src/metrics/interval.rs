@@ -11,6 +11,7 @@ use crate::numeric::normal::two_sided_z;
 
 /// Confidence intervals as `[low, high]`, inside `[0, 1]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Intervals {
     /// The confidence level, 0.95 for 95 %.
     pub level: f64,

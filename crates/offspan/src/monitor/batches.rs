@@ -18,6 +18,7 @@ const BLOCK: usize = 256;
 
 /// A batch that a monitor has taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SeenBatch {
     /// What it is known by: a hash of its rows, or a name that was given to it.
     pub id: String,

@@ -17,6 +17,7 @@ pub enum AlarmKind {
 
 /// The first row at which the evidence of one kind sufficed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Alarm {
     /// What it is about.
     pub kind: AlarmKind,
@@ -29,6 +30,7 @@ pub struct Alarm {
 /// It is the wealth of a fair bet that began with 1: the chance that it ever reaches c without a
 /// change is at most 1/c.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Evidence {
     /// The wealth after the batch, at most the largest finite number.
     pub wealth: f64,
@@ -54,6 +56,7 @@ impl Evidence {
 
 /// The row of a batch that is farthest from the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Lowest {
     /// Row of the stream, from 0; the first of several.
     pub row: usize,
@@ -64,6 +67,7 @@ pub struct Lowest {
 
 /// A batch of a stream, and where the stream stands after it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct BatchReport {
     /// Rows in the batch.
     pub rows: usize,

@@ -4,8 +4,7 @@ use ndarray::ArrayViewMut2;
 use serde::{Deserialize, Serialize};
 
 use crate::Real;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous_mut;
+use crate::numeric::vector::{self, contiguous_mut};
 
 /// min(z, c), then z/‖z‖; each optional.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::error::wording::{Data, Named, Setting};
-use crate::io::{Dataset, FeatureSource, Head, read_finite};
+use crate::io::{Block, Dataset, FeatureSource, Head, read_rows};
 use crate::numeric::vector::{self, contiguous_mut};
 use crate::span::preprocess::clip_row;
 use crate::{Error, Real, Result};
@@ -99,14 +99,9 @@ impl<'a> LogitSource<'a> {
     /// Logits of rows from `start` on, on the calling thread.
     pub(crate) fn logits(&self, start: usize, rows: usize) -> Result<Array2<f64>> {
         match self {
-            LogitSource::Logits(logits) => {
-                let mut out = Array2::zeros((rows, logits.width()));
-                read_finite(*logits, start, out.view_mut())?;
-                Ok(out)
-            }
+            LogitSource::Logits(logits) => read_rows(*logits, start..start + rows),
             LogitSource::Head { features, head, clip } => {
-                let mut z = Array2::<f64>::zeros((rows, features.width()));
-                read_finite(*features, start, z.view_mut())?;
+                let mut z = Block::read(*features, start, rows)?;
                 if let Some(clip) = clip {
                     clip_row(contiguous_mut(&mut z), *clip);
                 }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::error::in_order;
 use crate::io::observer::{Observer, check_interrupt};
-use crate::io::{FeatureSource, read_finite};
+use crate::io::{FeatureSource, read_finite, read_rows};
 use crate::numeric::percentile::{between, place};
 use crate::{Error, Result};
 
@@ -117,8 +117,7 @@ fn count_digits(
             .step_by(ROWS_PER_TASK)
             .map(|from| {
                 let to = (from + ROWS_PER_TASK).min(end);
-                let mut block = Array2::<f64>::zeros((to - from, source.width()));
-                read_finite(source, from, block.view_mut())?;
+                let block = read_rows::<f64>(source, from..to)?;
                 let (mut counts, mut used_bits) = empty();
                 let kept = block.axis_iter(Axis(0)).enumerate().filter(|(i, _)| keep(from + i));
                 for &x in kept.flat_map(|(_, row)| row) {

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use crate::common::*;
 use crate::{TYPES, assert_reads, encode, exact_rows};
 use offspan::io::{
-    Dataset, ElementType, Head, NpyWriter, Pack, RawLayout, open_dataset, open_head, open_matrix,
-    read_index_list, read_rows, write_npy_f64,
+    Dataset, ElementType, Head, NpyWriter, Pack, RawLayout, open_dataset, open_head, open_labels,
+    open_matrix, read_index_list, read_rows, write_npy_f64,
 };
 use offspan::{Detector, FitOptions, MethodOptions, MethodSpec, Observer};
 use safetensors::Dtype;
@@ -49,6 +49,32 @@ fn rows_of_a_file_that_is_cut_off_meanwhile_are_an_error() {
     let data = Dataset::new("x", matrix);
     let options = FitOptions::default();
     assert!(Detector::fit(&MethodSpec::Kpca(pca()), &data, None, &options).is_err());
+}
+
+#[test]
+fn labels_of_a_file_that_is_cut_off_meanwhile_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..5000i64).flat_map(i64::to_le_bytes).collect();
+    let path = put(folder.path(), "y.npy", npy(1, "<i8", false, "(5000,)", &bytes));
+    let labels = open_labels(&path).unwrap();
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(20_000).unwrap();
+    assert_eq!(labels.read(7..9).unwrap(), [7, 8]);
+    let message = labels.read(4990..5000).unwrap_err().to_string();
+    assert!(message.contains("cannot read") && message.contains("y.npy"), "{message}");
+}
+
+#[test]
+fn rows_of_many_pieces_are_converted_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = exact_rows(9000, 7);
+    for (element, _) in TYPES {
+        let path = put(folder.path(), "x.bin", encode(element, &rows));
+        let layout = RawLayout { element, width: 7 };
+        let matrix = open_matrix(&path, "features", Some(layout)).unwrap();
+        assert_reads(&matrix, &rows, &element.to_string());
+        let narrow = read_rows::<f32>(&matrix, 0..9000).unwrap();
+        assert_eq!(narrow.mapv(f64::from), rows, "{element}");
+    }
 }
 
 #[test]

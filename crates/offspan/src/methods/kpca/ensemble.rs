@@ -4,7 +4,6 @@
 //! each member's score is standardised by its mean and standard deviation over training rows, and
 //! the two are averaged.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -62,10 +61,6 @@ impl Method for EnsembleParams {
             parity: "members are; no reference for the sum exists",
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "kpca-ensemble".into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {

@@ -23,6 +23,7 @@ pub(super) enum AnyPlan {
 
 /// What the fit found, for reports and files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct KpcaSummary {
     /// ReAct's c, if clipping was asked for.
     pub clip: Option<f64>,

@@ -15,8 +15,7 @@
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 use crate::numeric::linalg;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::map::{FeatureMap, RawMap};
 use crate::span::preprocess::Preprocess;
 use crate::span::subspace::Subspace;

@@ -49,10 +49,6 @@ macro_rules! form {
                 }
             }
 
-            fn name(&self) -> &'static str {
-                $name
-            }
-
             fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
                 options.add(&PRUNE, &mut self.prune).map(drop)
             }

@@ -42,10 +42,6 @@ impl StepParams for BatsParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "bats"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         options.add(&DEVIATIONS, &mut self.deviations).map(drop)
     }

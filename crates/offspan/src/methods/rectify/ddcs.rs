@@ -57,10 +57,6 @@ impl StepParams for DdcsParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "ddcs"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         let mut shape = Pair(self.low, self.high);
         options.add(&SHAPE, &mut shape)?;
@@ -94,9 +90,9 @@ impl StepParams for DdcsParams {
         Needs { percentiles: vec![self.low, self.high], ..Needs::default() }
     }
 
-    fn check_inputs(&self, training: &Training<'_>) -> Result<()> {
-        self.needs().check(self.name(), training)?;
-        training.labels(self.name()).map(drop)
+    fn check_inputs(&self, name: &str, training: &Training<'_>) -> Result<()> {
+        self.needs().check(name, training)?;
+        training.labels(name).map(drop)
     }
 
     fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Arc<dyn Step>> {

@@ -49,10 +49,6 @@ impl StepParams for DiceParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "dice"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         options.add(&SPARSITY, &mut self.sparsity).map(drop)
     }
@@ -70,7 +66,7 @@ impl StepParams for DiceParams {
     }
 
     fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Arc<dyn Step>> {
-        let head = training.head(self.name())?;
+        let head = training.head("dice")?;
         let mean = known.channels().mean.clone();
         let mut contributions: Vec<f64> = (&head.weight * &mean).iter().copied().collect();
         let threshold = quantile_of(&mut contributions, self.sparsity / 100.0);

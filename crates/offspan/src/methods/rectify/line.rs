@@ -54,10 +54,6 @@ impl StepParams for LineParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "line"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         let mut pair = Pair(self.activations, self.weights);
         options.add(&LINE, &mut pair)?;

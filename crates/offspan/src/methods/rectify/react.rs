@@ -34,10 +34,6 @@ impl StepParams for ReactParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "react"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         options.add(&REACT, &mut self.at).map(drop)
     }

@@ -36,6 +36,12 @@ macro_rules! steps {
                 }
             }
 
+            pub(crate) fn name(&self) -> &'static str {
+                match self {
+                    $(Rectification::$variant(_) => $params::entry().name,)*
+                }
+            }
+
             /// Every step with its defaults.
             pub(crate) fn list() -> Vec<Entry<Self>> {
                 vec![$({
@@ -86,10 +92,6 @@ impl Rectification {
         Self::list().into_iter().find(|entry| entry.name == name).map(|entry| entry.default)
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        self.params().name()
-    }
-
     pub(crate) fn changes_head(&self) -> bool {
         self.params().changes_head()
     }
@@ -109,7 +111,7 @@ impl Rectification {
     }
 
     pub(crate) fn check_inputs(&self, training: &Training<'_>) -> Result<()> {
-        self.params().check_inputs(training)
+        self.params().check_inputs(self.name(), training)
     }
 
     pub(super) fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Arc<dyn Step>> {

@@ -21,9 +21,6 @@ pub(crate) trait StepParams {
     where
         Self: Sized;
 
-    /// As users write it.
-    fn name(&self) -> &'static str;
-
     /// Shows every parameter that has an option.
     fn options(&mut self, options: &mut Options<'_>) -> Result<()>;
 
@@ -45,11 +42,11 @@ pub(crate) trait StepParams {
         Needs::default()
     }
 
-    /// Fails, before any work, unless the training set has what the step needs.
-    fn check_inputs(&self, training: &Training<'_>) -> Result<()> {
-        self.needs().check(self.name(), training)?;
+    /// Fails, before any work, unless the training set has what the step, of this name, needs.
+    fn check_inputs(&self, name: &str, training: &Training<'_>) -> Result<()> {
+        self.needs().check(name, training)?;
         if self.changes_head() {
-            training.head(self.name())?;
+            training.head(name)?;
         }
         Ok(())
     }

@@ -91,10 +91,6 @@ impl StepParams for VraParams {
         }
     }
 
-    fn name(&self) -> &'static str {
-        "vra"
-    }
-
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
         options.add(&VRA, &mut self.bounds).map(drop)
     }

@@ -11,8 +11,7 @@ use crate::numeric::linalg;
 use crate::numeric::math;
 use crate::numeric::product::weights::Weights;
 use crate::numeric::random::{Random, Stream};
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::{Error, Kernel, Real, Result};
 
 /// How the frequencies ω are drawn.

@@ -118,6 +118,7 @@ names!(FloorRule { Drop "drop", Clamp "clamp", });
 
 /// What the eigenvalues of the landmark kernel looked like and what was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RankReport {
     /// Landmarks chosen.
     pub landmarks: usize,

@@ -1,13 +1,10 @@
 //! The shallow autoencoder as a method: −‖z − d(e(z))‖².
 
-use std::borrow::Cow;
 use std::sync::Arc;
-
-use ndarray::Array2;
 
 use super::{Autoencoder, AutoencoderParams, train};
 use crate::Result;
-use crate::io::{Dataset, TensorWriter, read_finite};
+use crate::io::{Dataset, TensorWriter, read_rows};
 use crate::methods::learn::learned_kpca::found;
 use crate::methods::method::{Entry, Fit, LEARNED, Method, from_known};
 use crate::methods::model::{Found, Model, Scorer, Stored};
@@ -29,10 +26,6 @@ impl Method for AutoencoderParams {
             parity: "gradients against differences; no reference for the weights exists",
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "autoencoder".into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
@@ -77,8 +70,7 @@ struct Reconstruction {
 
 impl Scorer for Reconstruction {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
-        let mut rows = Array2::<f32>::zeros((out.len(), data.width()));
-        read_finite(&*data.features, start, rows.view_mut())?;
+        let rows = read_rows::<f32>(&*data.features, start..start + out.len())?;
         self.autoencoder.squared_errors(rows.view(), out);
         out.iter_mut().for_each(|error| {
             *error = if error.is_finite() { -*error } else { f64::NEG_INFINITY };

@@ -5,8 +5,7 @@ use ndarray::{Array2, ArrayView2, Zip};
 use crate::Result;
 use crate::io::{TensorFile, TensorWriter};
 use crate::numeric::random::Random;
-use crate::numeric::vector;
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{self, contiguous};
 
 use super::layer::Layer;
 

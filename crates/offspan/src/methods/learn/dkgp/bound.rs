@@ -18,8 +18,7 @@ use rayon::prelude::*;
 
 use crate::Result;
 use crate::numeric::linalg;
-use crate::numeric::vector;
-use crate::numeric::vector::{contiguous, contiguous_mut};
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 
 use super::inducing::{Inducing, Whitening};
 

@@ -1,6 +1,5 @@
 //! Random features chosen by the labels, as a method.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{RffOptParams, ValidRffOpt, select};
@@ -26,10 +25,6 @@ impl Method for RffOptParams {
             parity: "its optimum against a slow solver and the conditions of optimality",
             default: Self::default(),
         }]
-    }
-
-    fn name(&self) -> Cow<'static, str> {
-        "rff-opt".into()
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
