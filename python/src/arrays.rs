@@ -9,7 +9,8 @@ use numpy::{
     PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };
 use offspan::io::{
-    Dataset, FeatureSource, Head, Input, Labels, TrainingInputs, open_head, open_labels,
+    Dataset, FeatureSource, Head, Input, Labels, TrainingData, TrainingInputs, open_head,
+    open_labels,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -234,12 +235,17 @@ impl<'py> Given<'py> {
         }
     }
 
-    /// The dataset, and the last layer if the features came as a pack that has one.
-    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<(Dataset<'_>, Option<Head>)> {
-        self.dataset().map_err(|error| exception(py, &error))
+    /// The rows, and what else a pack has if the features came as one.
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<TrainingData<'_>> {
+        self.data().map_err(|error| exception(py, &error))
     }
 
-    fn dataset(&self) -> offspan::Result<(Dataset<'_>, Option<Head>)> {
+    /// The rows alone.
+    pub(crate) fn rows(&self, py: Python<'_>) -> PyResult<Dataset<'_>> {
+        self.open(py).map(|data| data.rows)
+    }
+
+    fn data(&self) -> offspan::Result<TrainingData<'_>> {
         let mut inputs = match &self.features {
             Rows::Table(table) => TrainingInputs::of_rows(self.name, table.source(self.name)),
             Rows::File(path) => TrainingInputs::of_path(path),
@@ -253,11 +259,12 @@ impl<'py> Given<'py> {
         if let Some(labels) = &self.labels {
             inputs = inputs.labels(Input::Value(labels.clone()));
         }
-        let (mut data, head) = inputs.open()?;
+        let mut data = inputs.open()?;
         for (name, extra) in &self.extras {
-            data = data.with_extra(name.clone(), extra.rows(name)?, &extra.array.shape()[1..])?;
+            let shape = &extra.array.shape()[1..];
+            data.rows = data.rows.with_extra(name.clone(), extra.rows(name)?, shape)?;
         }
-        Ok((data, head))
+        Ok(data)
     }
 }
 

@@ -68,7 +68,7 @@ impl Detector {
         extras: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let given = Given::new("the rows to score", features, logits, None, extras)?;
-        let (data, _) = given.open(py)?;
+        let data = given.rows(py)?;
         let scores = if given.size() <= SHORT {
             quick(py, || self.inner.score_dataset(&data, &Silent))
         } else {
@@ -88,7 +88,7 @@ impl Detector {
         fdr: Option<f64>,
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
         let given = Given::new("the rows to score", features, logits, None, extras)?;
-        let batch = [given.open(py)?.0];
+        let batch = [given.rows(py)?];
         let decisions = if given.size() <= SHORT {
             quick(py, || self.inner.decide(&batch, fdr, &Silent))
         } else {
@@ -123,7 +123,7 @@ impl Detector {
             .map(Self::new);
         };
         let given = Given::new("the calibration rows", features, logits, None, extras)?;
-        let (data, _) = given.open(py)?;
+        let data = given.rows(py)?;
         work(py, None, |observer| {
             detector.calibrate(&data, promise, observer)?;
             Ok(detector)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use numpy::PyReadonlyArray1;
+use offspan::io::TrainingData;
 use offspan::{
     CATALOGUE, Checkpointing, FitOptions, FourierParts, MethodOptions, MethodSpec, Promise,
     ValidKpca,
@@ -120,10 +121,12 @@ impl Method {
                 Some(Checkpointing { path, every })
             }
         };
-        let (data, pack_head) = given.open(py)?;
+        let TrainingData { rows: data, head: pack_head, calibrate: of_pack, .. } =
+            given.open(py)?;
         let calibrate = match &calibrate {
-            Some(given) => Some(given.open(py)?.0),
-            None => None,
+            Some(given) => Some(given.rows(py)?),
+            // Who asks for held-out rows gets them.
+            None => of_pack.filter(|_| hold_out.is_none()),
         };
         let head = head.or(pack_head);
         let detector = work(py, progress.as_ref(), |observer| {

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use offspan::io::TrainingData;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -61,7 +62,7 @@ impl PartialFit {
     ) -> PyResult<Self> {
         let params = method.kpca(py)?;
         let given = Given::new("the first rows", features, logits, None, None)?;
-        let (data, pack_head) = given.open(py)?;
+        let TrainingData { rows: data, head: pack_head, .. } = given.open(py)?;
         let head = head.map(head_of).transpose()?.or(pack_head);
         work(py, None, |_| offspan::PartialFit::begin(&params, &data, head.as_ref())).map(Self::new)
     }
@@ -75,7 +76,7 @@ impl PartialFit {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let given = Given::new("the rows", features, None, None, None)?;
-        let (data, _) = given.open(py)?;
+        let data = given.rows(py)?;
         work(py, progress.as_ref(), |observer| self.lock().update(&data, observer))
     }
 

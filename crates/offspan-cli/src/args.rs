@@ -168,7 +168,8 @@ pub(crate) struct FitArgs {
     #[arg(short, long, value_name = "NAME", default_value = "auto")]
     pub(crate) method: String,
 
-    /// In-distribution rows to set the threshold with, instead of held-out training rows
+    /// In-distribution rows to set the threshold with [default: `calibrate` or `val` of the pack, or
+    /// held-out training rows]
     #[arg(long, value_name = "FILE", help_heading = "Threshold")]
     pub(crate) calibrate: Option<PathBuf>,
 

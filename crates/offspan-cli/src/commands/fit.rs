@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use offspan::io::{Content, Dataset, Head, Input, TrainingInputs, has_header, open_dataset};
+use offspan::io::{Content, Input, TrainingData, TrainingInputs, has_header, open_dataset};
 use offspan::{
     CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
     Promise,
@@ -33,12 +33,13 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     guard.file(&args.output, Content::Detector)?;
     args.json.target().check(&guard)?;
     let checkpoint = checkpointing(args, spec, &guard)?;
-    let (data, head) = open(&args.data, &args.data_args)?;
-    let calibrate = args
-        .calibrate
-        .as_ref()
-        .map(|path| open_dataset(path, args.data_args.raw.filter(|_| !has_header(path))))
-        .transpose()?;
+    let TrainingData { rows: data, head, calibrate: of_pack, .. } =
+        open(&args.data, &args.data_args)?;
+    let calibrate = match &args.calibrate {
+        Some(path) => Some(open_dataset(path, args.data_args.raw.filter(|_| !has_header(path)))?),
+        // Who asks for held-out rows gets them.
+        None => of_pack.filter(|_| args.hold_out.is_none()),
+    };
     let progress = Progress::default();
     let started = Instant::now();
     let options = FitOptions {
@@ -102,11 +103,8 @@ fn checkpointing(
     Ok(Some(checkpoint))
 }
 
-/// The training rows and, where known, the last layer.
-pub(crate) fn open(
-    path: &Path,
-    args: &DataArgs,
-) -> Result<(Dataset<'static>, Option<Head>), Failure> {
+/// The training rows, and what else a pack or the flags give.
+pub(crate) fn open(path: &Path, args: &DataArgs) -> Result<TrainingData<'static>, Failure> {
     let mut inputs = TrainingInputs::of_path(path).raw(args.raw);
     if let Some(path) = &args.logits {
         inputs = inputs.logits(Input::File(path.clone()));
@@ -122,9 +120,18 @@ pub(crate) fn open(
 
 fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> String {
     let info = detector.info();
+    let of_training_rows =
+        detector.threshold().is_some_and(|t| t.source == CalibrationSource::HeldOut);
     let mut text = format!(
-        "{} fitted on {} × {} features in {seconds:.1} s\n",
-        info.method, info.training.rows, info.training.width
+        "{} fitted on {} × {} features in {seconds:.1} s{}\n",
+        info.method,
+        info.training.rows,
+        info.training.width,
+        if of_training_rows {
+            "; its threshold was set with training rows and promises nothing of new ones"
+        } else {
+            ""
+        }
     );
     for summary in detector.kpca_summaries() {
         text += &summary_in_words(summary);
@@ -134,10 +141,10 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
         || "no threshold: `score` gives scores without decisions\n".to_owned(),
         threshold_in_words,
     );
-    if detector.threshold().is_some_and(|t| t.source == CalibrationSource::HeldOut) {
-        text += "the network has trained on those rows, and new ones often score lower: before you rely on \
-                 the promise,\ncalibrate with rows that it has not seen (--calibrate FILE, or `offspan \
-                 calibrate`)\n";
+    if of_training_rows {
+        text += "if the network has trained on those rows, new ones score lower, and more of them are called \
+                 out: calibrate with\nrows that it has not seen (`calibrate` or `val` in the pack, \
+                 --calibrate FILE, or `offspan calibrate`)\n";
     }
     let _ = writeln!(
         text,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use offspan::io::{check_writable, open_dataset};
+use offspan::io::{TrainingData, check_writable, open_dataset};
 use offspan_study::tune::{self, Settings, Tuned};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &TuneArgs) -> Outcome {
         })?;
         check_writable(folder.join("tune.html"))?;
     }
-    let (data, head) = open(&args.data, &args.data_args)?;
+    let TrainingData { rows: data, head, .. } = open(&args.data, &args.data_args)?;
     let validate = args
         .validate
         .iter()

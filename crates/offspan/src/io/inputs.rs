@@ -31,16 +31,16 @@ pub type Rows<'a> = Input<Box<dyn FeatureSource + 'a>>;
 /// What a fit is given: rows, and all that belongs to them.
 ///
 /// ```
-/// use offspan::io::{Input, TrainingInputs};
+/// use offspan::io::{Input, TrainingData, TrainingInputs};
 /// use offspan::ndarray::Array2;
 ///
 /// let rows = Array2::<f32>::zeros((100, 8));
 /// let logits = Array2::<f32>::zeros((100, 3));
 /// let inputs = TrainingInputs::of_rows("training rows", rows.view())
 ///     .logits(Input::Value(Box::new(logits.view())));
-/// let (data, head) = inputs.open()?;
-/// assert_eq!((data.rows(), data.width()), (100, 8));
-/// assert!(data.logits().is_some() && head.is_none());
+/// let TrainingData { rows, head, calibrate, .. } = inputs.open()?;
+/// assert_eq!((rows.rows(), rows.width()), (100, 8));
+/// assert!(rows.logits().is_some() && head.is_none() && calibrate.is_none());
 /// # Ok::<(), offspan::Error>(())
 /// ```
 pub struct TrainingInputs<'a> {
@@ -52,8 +52,20 @@ pub struct TrainingInputs<'a> {
     head: Option<Input<Head>>,
 }
 
+/// What was opened.
+#[non_exhaustive]
+pub struct TrainingData<'a> {
+    /// Rows to fit on.
+    pub rows: Dataset<'a>,
+    /// The network's last layer.
+    pub head: Option<Head>,
+    /// In-distribution rows that the network did not train on, where a pack has some: better ones to set
+    /// the threshold with than training rows.
+    pub calibrate: Option<Dataset<'a>>,
+}
+
 impl<'a> TrainingInputs<'a> {
-    /// A pack folder, of which the training rows and the last layer are taken, or a feature file.
+    /// A pack folder, of which everything but the test and OoD rows is taken, or a feature file.
     pub fn of_path(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
         Self::new(path.display().to_string(), Input::File(path.to_owned()))
@@ -96,14 +108,14 @@ impl<'a> TrainingInputs<'a> {
     ///
     /// # Errors
     /// If a file cannot be read, or does not have as many rows as the features.
-    pub fn open(self) -> Result<(Dataset<'a>, Option<Head>)> {
-        let (mut data, mut head) = match self.features {
-            Input::Value(rows) => (Dataset::new(self.name, rows), None),
+    pub fn open(self) -> Result<TrainingData<'a>> {
+        let (mut data, mut head, calibrate) = match self.features {
+            Input::Value(rows) => (Dataset::new(self.name, rows), None, None),
             Input::File(path) if is_pack(&path) => {
                 let pack = Pack::open_with(&path, self.raw)?;
-                (pack.train, pack.head)
+                (pack.train, pack.head, pack.calibrate)
             }
-            Input::File(path) => (open_dataset(&path, self.raw)?, None),
+            Input::File(path) => (open_dataset(&path, self.raw)?, None, None),
         };
         if let Some(logits) = self.logits {
             let open = |path: &Path| -> Result<Box<dyn FeatureSource + 'a>> {
@@ -117,6 +129,6 @@ impl<'a> TrainingInputs<'a> {
         if let Some(given) = self.head {
             head = Some(given.open(|path| open_head(path))?);
         }
-        Ok((data, head))
+        Ok(TrainingData { rows: data, head, calibrate })
     }
 }

@@ -32,7 +32,7 @@ pub use content::{Content, check_replaces, stored_checksum};
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use folder::{feature_files, open_with_neighbours};
-pub use inputs::{Input, Rows, TrainingInputs};
+pub use inputs::{Input, Rows, TrainingData, TrainingInputs};
 pub use labels::{Labels, open_labels};
 pub use matrix::{ElementType, Matrix, has_header, open_matrix};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};

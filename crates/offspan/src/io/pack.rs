@@ -8,8 +8,8 @@ use super::folder::stem;
 use super::{Dataset, Head, RawLayout, feature_files, open_head, open_with_neighbours};
 use crate::{Error, Result};
 
-/// A folder with `train`, and where given `test`, `ood/NAME` or `ood/GROUP/NAME`, and `head`; or one
-/// with the feature caches of the paper's authors.
+/// A folder with `train`, and where given `test`, `calibrate` (or `val`), `ood/NAME` or `ood/GROUP/NAME`,
+/// and `head`; or one with the feature caches of the paper's authors.
 #[non_exhaustive]
 pub struct Pack {
     /// The folder's name.
@@ -18,6 +18,8 @@ pub struct Pack {
     pub train: Dataset<'static>,
     /// In-distribution rows that the network did not train on.
     pub test: Option<Dataset<'static>>,
+    /// In-distribution rows that the network did not train on either, to set the threshold with.
+    pub calibrate: Option<Dataset<'static>>,
     /// Out-of-distribution sets, by name.
     pub ood: Vec<Dataset<'static>>,
     /// The network's last layer.
@@ -54,7 +56,10 @@ impl Pack {
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (train, test, ood) = open_splits(folder, layout)?;
-        Self::new(name, train, test, ood, open_pack_head(folder)?)
+        let mut pack = Self::new(name, train, test, ood, open_pack_head(folder)?)?;
+        pack.calibrate = open_calibration(folder)?;
+        pack.calibrate.iter().try_for_each(|split| pack.check_split(split))?;
+        Ok(pack)
     }
 
     /// Puts a pack together from parts.
@@ -68,19 +73,23 @@ impl Pack {
         ood: Vec<Dataset<'static>>,
         head: Option<Head>,
     ) -> Result<Self> {
-        for split in test.iter().chain(&ood) {
-            if split.width() != train.width() {
-                return Err(Error::shape(
-                    format!("{} of pack {name}", split.name),
-                    format!("{} columns, as in train", train.width()),
-                    format!("{} columns", split.width()),
-                ));
-            }
-        }
         if let Some(head) = &head {
             head.check_width(train.width())?;
         }
-        Ok(Pack { name, train, test, ood, head })
+        let pack = Pack { name, train, test, calibrate: None, ood, head };
+        pack.test.iter().chain(&pack.ood).try_for_each(|split| pack.check_split(split))?;
+        Ok(pack)
+    }
+
+    fn check_split(&self, split: &Dataset<'_>) -> Result<()> {
+        if split.width() == self.train.width() {
+            return Ok(());
+        }
+        Err(Error::shape(
+            format!("{} of pack {}", split.name, self.name),
+            format!("{} columns, as in train", self.train.width()),
+            format!("{} columns", split.width()),
+        ))
     }
 }
 
@@ -116,6 +125,25 @@ fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
         .map(|(name, path)| open_split(&path, &name))
         .collect::<Result<_>>()?;
     Ok((train, test, ood))
+}
+
+/// What the rows that set the threshold may be called.
+const CALIBRATION_NAMES: [&str; 2] = ["calibrate", "val"];
+
+fn open_calibration(folder: &Path) -> Result<Option<Dataset<'static>>> {
+    let found: Vec<(&str, PathBuf)> = CALIBRATION_NAMES
+        .into_iter()
+        .filter_map(|name| Some((name, split_path(&folder.join(name))?)))
+        .collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [(name, path)] => open_split(path, name).map(Some),
+        _ => Err(Error::malformed(
+            folder,
+            "a pack folder",
+            "it has both `calibrate` and `val`, of which only one can set the threshold",
+        )),
+    }
 }
 
 /// `stem.safetensors` or `stem.npy`, if one exists.
