@@ -21,6 +21,7 @@ from . import errors, metrics
 from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
 from ._evaluate import Comparison, OwnMethod, evaluate
+from ._explanation import Explanation
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
 from ._internal import set_threads, threads
@@ -38,6 +39,7 @@ __all__ = [
     "BatchReport",
     "Comparison",
     "Detector",
+    "Explanation",
     "FeatureMap",
     "FitCheck",
     "FormatError",

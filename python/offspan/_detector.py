@@ -13,6 +13,7 @@ import numpy.typing as npt
 from . import _internal
 from ._arrays import PathLike, Rows, as_extras, as_numbers, as_rows, optional_rows
 from ._calibration import FitCheck
+from ._explanation import Explanation
 from .errors import InputError
 
 
@@ -73,6 +74,31 @@ class Detector:
 
         """
         return self._native.score(as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras))
+
+    def explain(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> Explanation:
+        """Tell what each term of the score says of each row: why a row is out.
+
+        For methods whose score is joined from several terms, such as ``auto``; others are refused.
+
+        Parameters
+        ----------
+        features, logits, extras
+            As in :meth:`score`.
+
+        """
+        rows = as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras)
+        terms = self._native.explain(*rows)
+        if terms is None:
+            raise InputError(
+                "explain: expected a detector whose score has terms, such as one of auto; "
+                f"this one is of {self.method}, whose score has no parts"
+            )
+        return Explanation(
+            weights={name: weight for name, weight, _ in terms},
+            p_values={name: p_values for name, _, p_values in terms},
+        )
 
     def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None

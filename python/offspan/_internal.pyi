@@ -79,6 +79,9 @@ class Detector:
     def score(
         self, features: Any, logits: Any = None, extras: dict[str, npt.NDArray[np.float32]] | None = None
     ) -> npt.NDArray[np.float64]: ...
+    def explain(
+        self, features: Any, logits: Any = None, extras: dict[str, npt.NDArray[np.float32]] | None = None
+    ) -> list[tuple[str, float, npt.NDArray[np.float64]]] | None: ...
     def calibrated(
         self,
         features: Any = None,

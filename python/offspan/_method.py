@@ -14,6 +14,7 @@ from . import _internal
 from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_labels, as_rows, optional_rows
 from ._calibration import FitCheck
 from ._detector import Detector
+from ._explanation import Explanation
 from ._internal import CONFIDENCE, KEEP
 from ._progress import reporter
 from .errors import InputError, NotFittedError
@@ -187,6 +188,12 @@ class Method:
     ) -> npt.NDArray[np.float64]:
         """Score rows; higher is more in-distribution. See :meth:`Detector.score`."""
         return self.detector.score(features, logits, extras)
+
+    def explain(
+        self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
+    ) -> Explanation:
+        """Tell what each term of the score says of each row. See :meth:`Detector.explain`."""
+        return self.detector.explain(features, logits, extras)
 
     def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None

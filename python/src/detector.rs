@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use offspan::{Calibration, Promise, Silent};
+use offspan::{Calibration, ExplainedTerm, Promise, Silent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -13,6 +13,9 @@ use crate::gate::{quick, work};
 
 /// Arrays of at most this many values are scored without a look for signals.
 const SHORT: usize = 1 << 22;
+
+/// Name, weight and p-values of a term.
+type Term<'py> = (String, f64, Bound<'py, PyArray1<f64>>);
 
 /// A fitted detector; higher scores are more in-distribution.
 #[pyclass(frozen, module = "offspan._internal")]
@@ -75,6 +78,29 @@ impl Detector {
             work(py, None, |observer| self.inner.score_dataset(&data, observer))
         }?;
         Ok(scores.into_pyarray(py))
+    }
+
+    /// Name, weight and p-values of each term of the score; none where it has no parts.
+    #[pyo3(signature = (features, logits=None, extras=None))]
+    fn explain<'py>(
+        &self,
+        py: Python<'py>,
+        features: &Bound<'py, PyAny>,
+        logits: Option<&Bound<'py, PyAny>>,
+        extras: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Vec<Term<'py>>>> {
+        let given = Given::new("the rows to explain", features, logits, None, extras)?;
+        let (data, _) = given.open(py)?;
+        let explained = if given.size() <= SHORT {
+            quick(py, || self.inner.explain(&data, &Silent))
+        } else {
+            work(py, None, |observer| self.inner.explain(&data, observer))
+        }?;
+        let term = |term: &ExplainedTerm| {
+            let p_values: Vec<f64> = term.p_values().collect();
+            (term.name.clone(), term.weight, p_values.into_pyarray(py))
+        };
+        Ok(explained.map(|explained| explained.terms.iter().map(term).collect()))
     }
 
     /// Whether each row is taken for OoD, by the threshold or, with `fdr`, as a batch.

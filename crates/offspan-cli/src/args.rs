@@ -216,7 +216,9 @@ Examples:
   offspan score net.offspan my-pack/ood                every feature file in a folder
   my-program | offspan score net.offspan -             CSV or .npy on stdin
 
-Rows of several files are one batch: --check asks for any of them, --fdr decides over all. A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u.")]
+  offspan score net.offspan new.npy --explain          also what each term of the score says of each row
+
+Rows of several files are one batch: --check asks for any of them, --fdr decides over all. A p-value says how unusual a row is: of in-distribution rows at most a share u has one of at most u. With --explain, the terms with a small p-value (p_TERM) and a large weight (`offspan inspect`) are why a row is out: a row's score is the sum of weight * ln p over the terms.")]
 pub(crate) struct ScoreArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
@@ -243,6 +245,11 @@ pub(crate) struct ScoreArgs {
     /// called out, on average at most this share is in-distribution
     #[arg(long, value_name = "SHARE")]
     pub(crate) fdr: Option<f64>,
+
+    /// Add the p-value of each term of the score (CSV: columns p_TERM; JSON: with weights, under
+    /// `explain`); needs a detector whose score has terms, such as auto
+    #[arg(long)]
+    pub(crate) explain: bool,
 
     /// Logits of the same rows, one file for each file of rows in the same order, for detectors that
     /// use the energy

@@ -11,6 +11,8 @@ mod checkpoints;
 mod commands;
 #[path = "cli/errors.rs"]
 mod errors;
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/files.rs"]
 mod files;
 #[path = "cli/flags.rs"]

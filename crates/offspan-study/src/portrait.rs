@@ -4,7 +4,7 @@
 use ndarray::{Array2, Axis, concatenate};
 use offspan::io::{Dataset, for_each_row, read_rows};
 use offspan::metrics::{EvalOptions, Evaluation, FprRule, threshold_at_tpr};
-use offspan::{Detector, Observer, uniform_rows};
+use offspan::{Detector, Explained, ExplainedTerm, Observer, uniform_rows};
 use offspan_report::embed::{EmbedError, Mds, Tsne, squared_distances};
 use offspan_report::page;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,9 @@ pub struct Portrait {
     pub ood: Vec<(SetPortrait, Evaluation)>,
     /// What each kernel PCA of the method learnt.
     pub spectra: Vec<Spectrum>,
+    /// The terms of the score, the heaviest first; none where it has no parts.
+    #[serde(default)]
+    pub terms: Vec<TermPortrait>,
     /// Pictures of a sample of the rows.
     pub pictures: Vec<Picture>,
     /// Why pictures are missing.
@@ -60,6 +63,33 @@ pub struct SetPortrait {
     pub norms: Vec<f64>,
     /// Rows with the highest and the lowest scores, which have a picture.
     pub thumbnails: Vec<Thumbnail>,
+    /// What speaks loudest against the rows with the lowest scores, if the score has terms.
+    #[serde(default)]
+    pub loudest: Vec<Loudest>,
+}
+
+/// One term of a joint score.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TermPortrait {
+    /// Its name.
+    pub name: String,
+    /// Its share in the score.
+    pub weight: f64,
+    /// The median of its p-values on the test rows.
+    pub test: f64,
+    /// The same for each out-of-distribution set.
+    pub ood: Vec<f64>,
+}
+
+/// The term that speaks loudest against a row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Loudest {
+    /// The row.
+    pub row: usize,
+    /// The term's name.
+    pub term: String,
+    /// Its p-value.
+    pub p_value: f64,
 }
 
 /// The picture of one row.
@@ -116,14 +146,17 @@ impl Portrait {
         observer: &dyn Observer,
     ) -> Result<Self> {
         let threshold = threshold_at_tpr(&scored.ind, options.tpr).map_err(offspan::Error::from)?;
-        let ood = sets
-            .ood
-            .iter()
-            .zip(&scored.ood)
-            .map(|(set, scores)| {
-                Ok((SetPortrait::of(set, scores, observer)?, result.sets[set.name()]))
-            })
-            .collect::<Result<_>>()?;
+        let explain = |data: &Dataset<'_>| scored.detector.explain(data, observer);
+        let mut explained = vec![explain(sets.test)?];
+        let test = SetPortrait::of(sets.test, &scored.ind, explained[0].as_ref(), observer)?;
+        let mut ood = Vec::new();
+        for (set, scores) in sets.ood.iter().zip(&scored.ood) {
+            let said = explain(set)?;
+            let portrait = SetPortrait::of(set, scores, said.as_ref(), observer)?;
+            ood.push((portrait, result.sets[set.name()]));
+            explained.push(said);
+        }
+        let explained: Vec<Explained> = explained.into_iter().flatten().collect();
         let (pictures, no_pictures) = pictures(sets, &scored.detector, options.seed, observer)?;
         let info = scored.detector.info();
         Ok(Portrait {
@@ -136,9 +169,10 @@ impl Portrait {
             threshold,
             other_rule: (options.rule != FprRule::default()).then(|| options.rule.to_string()),
             best_of: None,
-            test: SetPortrait::of(sets.test, &scored.ind, observer)?,
+            test,
             ood,
             spectra: spectra(&scored.detector),
+            terms: terms(&explained),
             pictures,
             no_pictures,
         })
@@ -152,7 +186,12 @@ impl SetPortrait {
         kept as f64 / self.scores.len() as f64
     }
 
-    fn of(data: &Dataset<'_>, scores: &[f64], observer: &dyn Observer) -> Result<Self> {
+    fn of(
+        data: &Dataset<'_>,
+        scores: &[f64],
+        explained: Option<&Explained>,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
         let mut norms = Vec::with_capacity(data.rows());
         for_each_row(data, observer, |row| {
             norms.push(row.iter().map(|x| x * x).sum::<f64>().sqrt());
@@ -162,6 +201,7 @@ impl SetPortrait {
             scores: scores.to_vec(),
             norms,
             thumbnails: thumbnails(data, scores)?,
+            loudest: explained.map_or_else(Vec::new, |explained| loudest(scores, explained)),
         })
     }
 }
@@ -184,6 +224,39 @@ fn thumbnails(data: &Dataset<'_>, scores: &[f64]) -> Result<Vec<Thumbnail>> {
         thumbnails.push(Thumbnail { row, data_uri: picture.data_uri });
     }
     Ok(thumbnails)
+}
+
+/// What speaks loudest against the rows with the lowest scores.
+fn loudest(scores: &[f64], explained: &Explained) -> Vec<Loudest> {
+    let lowest = ranked(scores).into_iter().take(EXTREMES);
+    let of = |row: usize| {
+        let term = explained.loudest(row)?;
+        let p_value = term.log_p_values[row].exp();
+        Some(Loudest { row, term: term.name.clone(), p_value })
+    };
+    lowest.filter_map(of).collect()
+}
+
+/// The terms of a score, the heaviest first, from what they say of the test rows and of each other set.
+fn terms(explained: &[Explained]) -> Vec<TermPortrait> {
+    let Some((test, ood)) = explained.split_first() else { return Vec::new() };
+    let of = |(number, term): (usize, &ExplainedTerm)| TermPortrait {
+        name: term.name.clone(),
+        weight: term.weight,
+        test: median(term),
+        ood: ood.iter().map(|set| median(&set.terms[number])).collect(),
+    };
+    let mut terms: Vec<TermPortrait> = test.terms.iter().enumerate().map(of).collect();
+    terms.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    terms
+}
+
+/// The median of a term's p-values, the upper one of two. A set without rows has no figures, and so no
+/// portrait.
+fn median(term: &ExplainedTerm) -> f64 {
+    let mut p_values: Vec<f64> = term.p_values().collect();
+    p_values.sort_by(f64::total_cmp);
+    p_values[p_values.len() / 2]
 }
 
 /// Rows from the lowest score to the highest; equal ones in their order.

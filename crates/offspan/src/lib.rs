@@ -65,8 +65,8 @@ pub use methods::params::*;
 pub use methods::steps::*;
 pub use methods::{
     BankSize, CATALOGUE, DkgpParams, Explained, ExplainedTerm, Found, MethodInfo, MethodOptions,
-    MethodSpec, OPTIONS, PRESETS, Parameter, Preset, Rectification, Setting, ValidMethod,
-    VraBounds,
+    MethodSpec, OPTIONS, PRESETS, Parameter, Preset, Rectification, ScoreTerm, Setting,
+    ValidMethod, VraBounds,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::calibrate::threshold_in_words;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
-use crate::output::{Failure, size};
+use crate::output::{Failure, Table, percent, size};
 use crate::output_guard::{Guard, same_file};
 use crate::progress::Progress;
 
@@ -156,10 +156,11 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
     text
 }
 
-/// The numbers that a fit found, one per line.
+/// The numbers that a fit found: a table of the terms of the score, where it has any, and the others one
+/// per line.
 pub(crate) fn found_in_words(detector: &Detector) -> String {
-    let mut text = String::new();
-    for (name, value) in detector.found() {
+    let mut text = terms_in_words(detector);
+    for (name, value) in detector.found_besides_terms() {
         let size = value.abs();
         let _ = if value.fract() == 0.0 {
             writeln!(text, "{name}: {value}")
@@ -170,6 +171,25 @@ pub(crate) fn found_in_words(detector: &Detector) -> String {
         };
     }
     text
+}
+
+/// The terms of a joint score, the heaviest first.
+fn terms_in_words(detector: &Detector) -> String {
+    let terms = detector.terms();
+    if terms.is_empty() {
+        return String::new();
+    }
+    // In files from before there were more than two terms, weights do not add up to 1.
+    let sum: f64 = terms.iter().map(|term| term.weight).sum();
+    let mut table = Table::new(["term of the score", "weight %", "AUROC % for left-out classes"]);
+    for term in terms {
+        let weight = match term.weight {
+            0.0 => "left out".to_owned(),
+            weight => format!("{:.1}", 100.0 * weight / sum),
+        };
+        table.row([term.name, weight, term.auroc.map_or("-".to_owned(), percent)]);
+    }
+    format!("\n{table}\n")
 }
 
 /// What a kernel PCA fit found.

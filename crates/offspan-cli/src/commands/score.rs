@@ -8,7 +8,7 @@ use offspan::io::{
     Content, Dataset, feature_files, open_dataset, open_matrix, open_with_neighbours, read_dataset,
     write_npy_f64, write_text,
 };
-use offspan::{Decisions, Detector};
+use offspan::{Decisions, Detector, Explained, ExplainedTerm};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -28,7 +28,21 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     if let Some((path, _)) = format {
         guard.file(path, Content::Scores)?;
     }
+    if let (Some((path, Format::Npy)), true) = (&format, args.explain) {
+        return Err(Failure::Usage(format!(
+            "--explain: expected CSV or --json to write to, got {}: .npy holds scores alone",
+            path.display()
+        )));
+    }
     let detector = Detector::load(&args.detector)?;
+    if args.explain && detector.terms().is_empty() {
+        return Err(Failure::Usage(format!(
+            "--explain: expected a detector whose score has terms, such as one of auto; {} is of {}, whose \
+             score has no parts",
+            args.detector.display(),
+            detector.info().method
+        )));
+    }
     let needs_calibration = [(args.check, "--check"), (args.fdr.is_some(), "--fdr")];
     if let Some((_, flag)) = needs_calibration.iter().find(|(given, _)| *given) {
         detector.calibration_for(flag)?;
@@ -45,12 +59,13 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
         }
         (scores, None)
     };
+    let explained = if args.explain { explain(&detector, &inputs, &progress)? } else { None };
     drop(progress);
     // A single file needs no name; a folder of one does, or the columns would hang on its contents.
     let named = inputs.len() > 1 || args.files.iter().any(|path| path.is_dir());
     let out = verdict.as_ref().map_or(0, Decisions::out);
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
-    let csv = || csv(&scores, verdict.as_ref(), named.then_some(&inputs));
+    let csv = || csv(&scores, verdict.as_ref(), explained.as_ref(), named.then_some(&inputs));
     let written = match format {
         Some((path, Format::Npy)) => write_npy_f64(path, &scores).map_err(Failure::from),
         Some((path, Format::Csv)) => write_text(path, &csv()).map_err(Failure::from),
@@ -71,6 +86,9 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
                 });
                 if named {
                     document["files"] = files(&inputs);
+                }
+                if let Some(explained) = &explained {
+                    document["explain"] = json!({ "terms": terms(explained) });
                 }
                 document
             };
@@ -174,14 +192,49 @@ fn files(inputs: &[Dataset<'_>]) -> Value {
     inputs.iter().map(|input| json!({ "file": input.name(), "rows": input.rows() })).collect()
 }
 
-/// row,score and, with a calibration, p-value and decision; behind the file where rows come from
-/// several.
-fn csv(scores: &[f64], verdict: Option<&Decisions>, named: Option<&Vec<Dataset<'_>>>) -> String {
+/// What each term says of the rows of all inputs, in order.
+fn explain(
+    detector: &Detector,
+    inputs: &[Dataset<'_>],
+    progress: &Progress,
+) -> Result<Option<Explained>, Failure> {
+    let mut all: Option<Explained> = None;
+    for input in inputs {
+        let Some(explained) = detector.explain(input, progress)? else { continue };
+        match &mut all {
+            Some(all) => all.append(explained),
+            None => all = Some(explained),
+        }
+    }
+    Ok(all)
+}
+
+fn terms(explained: &Explained) -> Value {
+    let term = |term: &ExplainedTerm| {
+        let p_values: Vec<f64> = term.p_values().collect();
+        json!({ "name": term.name, "weight": term.weight, "p_values": p_values })
+    };
+    explained.terms.iter().map(term).collect()
+}
+
+/// row,score and, with a calibration, p-value and decision, and each term's p-value where the score is
+/// explained; behind the file where rows come from several.
+fn csv(
+    scores: &[f64],
+    verdict: Option<&Decisions>,
+    explained: Option<&Explained>,
+    named: Option<&Vec<Dataset<'_>>>,
+) -> String {
     let mut text = String::with_capacity(48 * scores.len() + 32);
     if named.is_some() {
         text += "file,";
     }
-    text += if verdict.is_some() { "row,score,p_value,decision\n" } else { "row,score\n" };
+    text += if verdict.is_some() { "row,score,p_value,decision" } else { "row,score" };
+    let terms = explained.map_or(&[][..], |explained| &explained.terms);
+    for term in terms {
+        let _ = write!(text, ",p_{}", term.name.replace(' ', "_"));
+    }
+    text.push('\n');
     let parts: Vec<(String, usize)> = match named {
         Some(inputs) => {
             inputs.iter().map(|input| (csv_cell(input.name()) + ",", input.rows())).collect()
@@ -193,10 +246,14 @@ fn csv(scores: &[f64], verdict: Option<&Decisions>, named: Option<&Vec<Dataset<'
         let _ = match verdict {
             Some(v) => {
                 let (p, decision) = (v.p_values[index], decision(v.is_out[index]));
-                writeln!(text, "{file}{row},{score},{p:.6},{decision}")
+                write!(text, "{file}{row},{score},{p:.6},{decision}")
             }
-            None => writeln!(text, "{file}{row},{score}"),
+            None => write!(text, "{file}{row},{score}"),
         };
+        for term in terms {
+            let _ = write!(text, ",{:.6e}", term.log_p_values[index].exp());
+        }
+        text.push('\n');
     }
     text
 }

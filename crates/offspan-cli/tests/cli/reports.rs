@@ -207,3 +207,56 @@ fn a_set_of_a_single_row_still_makes_a_report() {
     place.run("eval pack --method pca --report out").fine();
     assert!(place.has("out/plots/scores-one.png"));
 }
+
+#[test]
+fn a_report_tells_which_term_catches_which_set_and_speaks_against_which_row() {
+    let place = Place::new();
+    place.small_pack("pack", 600, 101);
+    place.run("eval pack --method auto --report out").fine();
+    let html = String::from_utf8(place.read("out/report.html")).unwrap();
+    let text = words(&html).split_whitespace().collect::<Vec<_>>().join(" ");
+    // The same fit, which holds nothing out.
+    place.run("fit pack --hold-out 0 -o net").fine();
+    let explain = |set: &str| {
+        let line = format!("score net pack/{set}.safetensors --explain --json");
+        place.run(&line).json()["explain"]["terms"].as_array().unwrap().clone()
+    };
+    let p_values = |term: &serde_json::Value| -> Vec<f64> {
+        term["p_values"].as_array().unwrap().iter().map(|p| p.as_f64().unwrap()).collect()
+    };
+    let sets = ["test", "ood/digits", "ood/textures"].map(explain);
+    assert!(sets[0].len() > 1 && text.contains("What the score is made of"), "{text}");
+    for (number, term) in sets[0].iter().enumerate() {
+        let name = term["name"].as_str().unwrap();
+        let share = format!("{:.2}", 100.0 * term["weight"].as_f64().unwrap());
+        let mut row = format!("{name} {} %", share.trim_end_matches('0').trim_end_matches('.'));
+        for set in &sets {
+            let mut p = p_values(&set[number]);
+            p.sort_by(f64::total_cmp);
+            row += &match p[50] {
+                p if p < 1e-3 => format!(" {p:.0e}").replace('-', "−"),
+                p => format!(" {p:.3}"),
+            };
+        }
+        assert!(text.contains(&row), "{row} in {text}");
+    }
+    let loudest = |row: usize| {
+        let says =
+            |term: &serde_json::Value| term["weight"].as_f64().unwrap() * p_values(term)[row].ln();
+        sets[0].iter().min_by(|a, b| says(a).total_cmp(&says(b))).unwrap()["name"].clone()
+    };
+    let scores = place.run("score net pack/test.safetensors --json").json();
+    let scores = scores["scores"].as_array().unwrap();
+    let score = |row: &usize| scores[*row].as_f64().unwrap();
+    let lowest = (0..scores.len()).min_by(|a, b| score(a).total_cmp(&score(b))).unwrap();
+    let (_, after) = text.split_once("called what speaks loudest test ").unwrap();
+    let (row, rest) = after.split_once(' ').unwrap();
+    assert_eq!(row, lowest.to_string());
+    let told = format!(" {} (p = ", loudest(lowest).as_str().unwrap());
+    assert!(rest[..80].contains(&told), "{told} in {rest}");
+    assert_eq!(text.matches("what speaks loudest").count(), 2, "for the lowest scores only");
+
+    place.run("eval pack --method pca --report plain").fine();
+    let plain = String::from_utf8(place.read("plain/report.html")).unwrap();
+    assert!(!plain.contains("What the score is made of") && !plain.contains("speaks loudest"));
+}

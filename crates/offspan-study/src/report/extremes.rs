@@ -1,9 +1,10 @@
 //! The rows at both ends of the scores, with the numbers by which they can be looked up.
 
-use offspan_report::page::{Block, Picture, Section, Table};
+use offspan_report::page::{Block, Cell, Picture, Section, Table};
 
 use super::overview::short;
-use crate::portrait::{EXTREMES, Portrait, SetPortrait, ranked};
+use super::terms::p_value;
+use crate::portrait::{EXTREMES, Loudest, Portrait, SetPortrait, ranked};
 
 pub(super) fn section(portrait: &Portrait) -> Section {
     let test = [&portrait.test];
@@ -38,15 +39,25 @@ fn table(caption: &str, sets: &[&SetPortrait], highest: bool, threshold: f64) ->
     }
     rows.sort_by(|a, b| if highest { b.0.total_cmp(&a.0) } else { a.0.total_cmp(&b.0) });
     rows.truncate(EXTREMES);
+    let explained = !highest && sets.iter().any(|set| !set.loudest.is_empty());
     let cells = rows.iter().map(|(score, set, row)| {
         let called = if *score >= threshold { "ordinary" } else { "OoD" };
-        vec![set.name.as_str().into(), row.to_string().into(), short(*score).into(), called.into()]
+        let mut cells: Vec<Cell> = vec![
+            set.name.as_str().into(),
+            row.to_string().into(),
+            short(*score).into(),
+            called.into(),
+        ];
+        if explained {
+            cells.push(because(set.loudest.iter().find(|loudest| loudest.row == *row)).into());
+        }
+        cells
     });
-    let mut blocks = vec![Block::Table(Table {
-        caption: caption.to_owned(),
-        header: ["set", "row", "score", "called"].map(str::to_owned).to_vec(),
-        rows: cells.collect(),
-    })];
+    let mut header = ["set", "row", "score", "called"].map(str::to_owned).to_vec();
+    header.extend(explained.then(|| "what speaks loudest".to_owned()));
+    let rows_of_table = cells.collect();
+    let mut blocks =
+        vec![Block::Table(Table { caption: caption.to_owned(), header, rows: rows_of_table })];
     let pictures: Vec<Picture> = rows
         .iter()
         .filter_map(|(score, set, row)| {
@@ -59,4 +70,9 @@ fn table(caption: &str, sets: &[&SetPortrait], highest: bool, threshold: f64) ->
         blocks.push(Block::Pictures(pictures));
     }
     blocks
+}
+
+/// The term that speaks loudest against a row.
+fn because(loudest: Option<&Loudest>) -> String {
+    loudest.map_or_else(String::new, |it| format!("{} (p = {})", it.term, p_value(it.p_value)))
 }

@@ -5,6 +5,7 @@ mod features;
 mod overview;
 mod pictures;
 mod scores;
+mod terms;
 
 pub(crate) use overview::{facts, lead};
 
@@ -64,12 +65,14 @@ pub fn write(
 
 /// What the method's scores and features look like.
 pub(crate) fn portrait_sections(portrait: &Portrait, album: &mut Album) -> Result<Vec<Section>> {
-    Ok(vec![
-        scores::section(portrait, album)?,
+    let mut sections = vec![scores::section(portrait, album)?];
+    sections.extend(terms::section(portrait));
+    sections.extend([
         features::section(portrait, album),
         pictures::section(portrait, album),
         extremes::section(portrait),
-    ])
+    ]);
+    Ok(sections)
 }
 
 pub(crate) fn section(title: &str, blocks: Vec<Block>) -> Section {

@@ -1,6 +1,7 @@
 //! A fitted detector: scores rows, decides, saves and loads.
 
 mod decision;
+mod explain;
 
 pub use decision::Decisions;
 
@@ -20,7 +21,7 @@ use crate::io::{
     remove_if_exists, write_bytes,
 };
 use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
-use crate::methods::{Explained, Found, MethodSpec, Model, ModelSummary, ValidMethod};
+use crate::methods::{Found, MethodSpec, Model, ModelSummary, ValidMethod};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Checkpointing, Fitted, Training};
 use crate::{Error, HoldOut, Result};
@@ -346,32 +347,6 @@ impl Detector {
             observer.advance(part.len() as u64);
         }
         Ok(scores)
-    }
-
-    /// What each part of a joint score says of every row of a dataset, with its weight; none for methods
-    /// whose score has no parts.
-    ///
-    /// # Errors
-    /// As [`Detector::score_dataset`].
-    pub fn explain(&self, data: &Dataset<'_>) -> Result<Option<Explained>> {
-        check_width(data, self.info.training.width)?;
-        self.model.check_inputs(data)?;
-        let starts: Vec<usize> = (0..data.rows()).step_by(BLOCK).collect();
-        let parts = starts
-            .into_par_iter()
-            .map(|start| self.model.explain(data, start, BLOCK.min(data.rows() - start)))
-            .collect();
-        let mut parts = in_order(parts)?.into_iter();
-        // Without rows there still are terms.
-        let Some(mut all) = parts.next().map_or_else(|| self.model.explain(data, 0, 0), Ok)? else {
-            return Ok(None);
-        };
-        for part in parts.flatten() {
-            for (term, more) in all.terms.iter_mut().zip(part.terms) {
-                term.p_values.extend(more.p_values);
-            }
-        }
-        Ok(Some(all))
     }
 
     /// One score per row; `logits` are needed by methods that use them and do not keep the last

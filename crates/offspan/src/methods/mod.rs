@@ -5,6 +5,7 @@ mod bank;
 mod catalogue;
 mod csi;
 mod dml;
+mod explained;
 mod generalised_entropy;
 mod gradnorm;
 mod gradorth;
@@ -33,8 +34,9 @@ mod vim;
 
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, OPTIONS};
+pub use explained::{Explained, ExplainedTerm, ScoreTerm};
 pub use learn::DkgpParams;
-pub use model::{Explained, ExplainedTerm, Found};
+pub use model::Found;
 pub(crate) use model::{Model, ModelSummary, Stored};
 pub use option::Parameter;
 pub use options::MethodOptions;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
+use super::explained::{Explained, ScoreTerm};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
@@ -29,6 +30,11 @@ pub(crate) trait Scorer: Debug + Send + Sync {
     /// Scores of rows from `start` on, on the calling thread.
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()>;
 
+    /// The parts of a joint score; none where there are no parts.
+    fn terms(&self) -> Vec<ScoreTerm> {
+        Vec::new()
+    }
+
     /// What the parts of a joint score say of rows from `start` on; none where there are no parts.
     fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
         let _ = (data, start, count);
@@ -45,6 +51,11 @@ pub(crate) trait Scorer: Debug + Send + Sync {
         Found::new()
     }
 
+    /// The same without the numbers that belong to a part of a joint score.
+    fn found_besides_terms(&self) -> Found {
+        self.found()
+    }
+
     /// The kernel PCA models inside.
     fn kpca(&self) -> Vec<&KpcaModel> {
         Vec::new()
@@ -56,27 +67,6 @@ pub(crate) trait Scorer: Debug + Send + Sync {
 
 /// A fitted method; detectors that are copies of one another share it.
 pub(crate) type Model = Arc<dyn Scorer>;
-
-/// What the parts of a joint score say of rows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Explained {
-    /// The parts.
-    pub terms: Vec<ExplainedTerm>,
-}
-
-/// One part of a joint score.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct ExplainedTerm {
-    /// What it is called.
-    pub name: String,
-    /// Its share in the sum of log p-values; those of all terms add up to 1.
-    pub weight: f64,
-    /// One for each row: how often an in-distribution row is as unusual by this term, by a normal
-    /// distribution that was fitted to rows set aside.
-    pub p_values: Vec<f64>,
-}
 
 /// Numbers that a fit found, by name.
 pub type Found = BTreeMap<String, f64>;

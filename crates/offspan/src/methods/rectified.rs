@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::explained::{Explained, ScoreTerm};
 use super::gradnorm::GradNormParams;
 use super::kpca::KpcaModel;
 use super::low_dim::LowDimParams;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method};
-use super::model::{Explained, Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
 use super::nnguide::NnGuideParams;
 use super::option::{OptionInfo, Options, Route, option};
 use super::rectify::params::{DiceParams, ReactParams};
@@ -257,6 +258,10 @@ impl Scorer for Rectified {
         self.score.score(&self.rectifier.dataset(data), start, out)
     }
 
+    fn terms(&self) -> Vec<ScoreTerm> {
+        self.score.terms()
+    }
+
     fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
         self.score.explain(&self.rectifier.dataset(data), start, count)
     }
@@ -268,6 +273,12 @@ impl Scorer for Rectified {
 
     fn found(&self) -> Found {
         let mut found = self.score.found();
+        found.extend(self.rectifier.found());
+        found
+    }
+
+    fn found_besides_terms(&self) -> Found {
+        let mut found = self.score.found_besides_terms();
         found.extend(self.rectifier.found());
         found
     }

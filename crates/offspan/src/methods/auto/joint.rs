@@ -79,6 +79,11 @@ impl Joint {
         self.parts.iter().map(|part| part.term).collect()
     }
 
+    /// The weight of a term, if it counts.
+    pub(super) fn weight(&self, term: Term) -> Option<f64> {
+        self.parts.iter().find(|part| part.term == term).map(|part| part.weight)
+    }
+
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }

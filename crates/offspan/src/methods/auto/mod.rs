@@ -42,9 +42,10 @@ use self::joint::Joint;
 use self::products::Products;
 use self::spaces::Spaces;
 use self::term::Term;
+use super::explained::{Explained, ExplainedTerm, ScoreTerm};
 use super::kpca::{KpcaModel, KpcaParams, MapParams, Residual, ValidKpca};
 use super::method::{Entry, Fit, Method, from_walk};
-use super::model::{Explained, ExplainedTerm, Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
 use crate::error::in_order;
 use crate::io::observer::Silent;
@@ -223,6 +224,19 @@ impl Scorer for Auto {
         Ok(())
     }
 
+    fn terms(&self) -> Vec<ScoreTerm> {
+        let term = |term: Term| {
+            let weight = self.joint.weight(term);
+            let auroc = self.worth.iter().find(|(known, _)| *known == term).map(|known| known.1);
+            (weight.is_some() || auroc.is_some()).then(|| ScoreTerm {
+                name: term.to_string(),
+                weight: weight.unwrap_or(0.0),
+                auroc,
+            })
+        };
+        Term::ALL.into_iter().filter_map(term).collect()
+    }
+
     fn explain(&self, data: &Dataset<'_>, start: usize, count: usize) -> Result<Option<Explained>> {
         let values = self.evidence.read(data, start, count)?;
         let columns = self.evidence.columns(&self.joint.terms());
@@ -231,7 +245,7 @@ impl Scorer for Auto {
             ExplainedTerm {
                 name: part.term.to_string(),
                 weight: part.weight,
-                p_values: column.iter().map(|&value| part.log_p(value).exp()).collect(),
+                log_p_values: column.iter().map(|&value| part.log_p(value)).collect(),
             }
         };
         Ok(Some(Explained { terms: self.joint.parts().iter().zip(&columns).map(of).collect() }))
@@ -243,18 +257,23 @@ impl Scorer for Auto {
     }
 
     fn found(&self) -> Found {
+        let mut found = self.found_besides_terms();
+        self.joint.tell(&mut found);
+        found.extend(self.worth.iter().map(|(term, auroc)| (worth_name(*term), *auroc)));
+        found
+    }
+
+    fn found_besides_terms(&self) -> Found {
         let mut found = Found::new();
         found.insert("gamma".to_owned(), self.gamma);
         found.insert("landmarks".to_owned(), self.landmarks as f64);
         self.evidence.products.tell(&mut found);
-        self.joint.tell(&mut found);
         if let Some(energy) = &self.evidence.energy {
             energy.tell(&mut found);
         }
         if let Some(spaces) = &self.evidence.spaces {
             spaces.tell(&mut found);
         }
-        found.extend(self.worth.iter().map(|(term, auroc)| (worth_name(*term), *auroc)));
         found
     }
 
