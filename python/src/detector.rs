@@ -90,7 +90,7 @@ impl Detector {
         extras: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<Vec<Term<'py>>>> {
         let given = Given::new("the rows to explain", features, logits, None, extras)?;
-        let (data, _) = given.open(py)?;
+        let data = given.rows(py)?;
         let explained = if given.size() <= SHORT {
             quick(py, || self.inner.explain(&data, &Silent))
         } else {
