@@ -1,6 +1,7 @@
-"""The method `auto` in plain NumPy, double precision, with every kept row a landmark.
+"""The terms of `auto` in plain NumPy, double precision, with every kept row a landmark.
 
-python3 auto_f64.py writes the golden scores of `auto` for the fixture of the baselines.
+python3 auto_f64.py writes golden log p-values of `auto` for the fixture of the baselines. Not here are the distances to
+planes, which begin with seeded clusters, and the weights, which come from seeded trials.
 """
 
 from __future__ import annotations
@@ -35,10 +36,49 @@ def unit(z):
     return z / np.linalg.norm(z, axis=1, keepdims=True)
 
 
-def median_and_spread(x, tail):
-    """The spread towards one tail, in standard deviations of a normal distribution with such a percentile."""
-    median = np.median(x)
-    return median, abs(np.percentile(x, tail) - median) / NORMAL_95
+class Scale:
+    """The median, and the spread below it in standard deviations of a normal distribution with such a percentile."""
+
+    def __init__(self, values):
+        self.median = np.median(values)
+        self.spread = (self.median - np.percentile(values, 5)) / NORMAL_95
+
+    def log_p(self, values):
+        return special.log_ndtr((values - self.median) / self.spread)
+
+
+class Space:
+    """Rows whose covariance inside the classes is made round, shrunk after Ledoit and Wolf."""
+
+    def __init__(self, rows, classes):
+        count, width = rows.shape
+        self.centre = rows.mean(axis=0)
+        y = rows - self.centre
+        present, classes, sizes = np.unique(classes, return_inverse=True, return_counts=True)
+        means = np.array([y[classes == number].mean(axis=0) for number in range(len(present))])
+        inside = y - means[classes]
+        covariance = inside.T @ inside / count
+        mean = np.trace(covariance) / width
+        distance = ((covariance - mean * np.eye(width)) ** 2).sum()
+        noise = (((inside**2).sum(axis=1) ** 2).mean() - (covariance**2).sum()) / count
+        shrinkage = np.clip(noise / distance, 0, 1)
+        values, vectors = np.linalg.eigh(covariance)
+        values = (1 - shrinkage) * values + shrinkage * mean
+        self.whitening = vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
+        white = means @ self.whitening * np.sqrt(sizes / count)[:, None]
+        values, vectors = np.linalg.eigh(white.T @ white)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        kept = min(64, len(present) - 1, int((values > 1e-12 * values[0]).sum()))
+        self.between, self.discriminants = values[:kept], vectors[:, :kept]
+        self.means = means @ self.whitening @ self.discriminants
+
+    def terms(self, rows):
+        """The relative distance to classes, and what lies off the directions in which they differ."""
+        white = (rows - self.centre) @ self.whitening
+        h = white @ self.discriminants
+        nearest = ((h[:, None] - self.means) ** 2).sum(axis=2).min(axis=1)
+        relative = (h**2 / (1 + self.between)).sum(axis=1) - nearest
+        return relative, -np.sqrt(np.maximum((white**2).sum(axis=1) - (h**2).sum(axis=1), 0))
 
 
 class Reference:
@@ -49,10 +89,10 @@ class Reference:
         aside = set_aside(len(z), seed)
         kept, self.with_energy = z[~aside], logits is not None or head is not None
 
-        # The kernel's width: a half or four over the median squared distance between unit vectors.
+        # The kernel's width: four over the median squared distance between unit vectors.
         landmarks = unit(kept)
         distances = np.maximum(2 - 2 * landmarks @ landmarks.T, 0)[np.triu_indices(len(kept), 1)]
-        self.gamma = (0.5 if self.with_energy else 4.0) / np.median(distances)
+        self.gamma = 4.0 / np.median(distances)
         self.landmarks = landmarks
 
         # Coordinates in which inner products are the kernel, their principal axes, and those that hold 99 % of the
@@ -78,15 +118,19 @@ class Reference:
             beyond = np.cumsum(far) - np.arange(1, len(far) + 1) * far
             self.reach = far[np.searchsorted(beyond, 0.1 * far.sum())]
 
-        # How residual and energy spread on the rows set aside.
-        self.median_e, self.spread_e = median_and_spread(self.residual(z[aside]), 95)
-        self.weight = (3 * self.spread_e / self.median_e) ** 1.5
+        # Both spaces, with the classes that the network predicts.
+        self.spaces = []
         if self.with_energy:
+            classes = self.logits(kept, None if logits is None else logits[~aside]).argmax(axis=1)
+            self.spaces = [("", Space(kept, classes)), (" of unit rows", Space(unit(kept), classes))]
             known = None if logits is None else logits[aside]
             plain = self.logits(z[aside], known)
             above_mean = np.median(plain.max(axis=1) - plain.mean(axis=1))
             self.temperature = min(1.0, above_mean / (3 * np.log(plain.shape[1])))
-            self.median_energy, self.spread_energy = median_and_spread(self.energy(z[aside], known), 5)
+
+        # How the terms spread on the rows set aside.
+        values = self.values(z[aside], None if logits is None else logits[aside])
+        self.scales = {name: Scale(value) for name, value in values.items()}
 
     def kernel(self, z):
         return np.exp(-self.gamma * np.maximum(2 - 2 * unit(z) @ self.landmarks.T, 0))
@@ -105,18 +149,22 @@ class Reference:
             logits = logits - (z - inside) @ self.head[0].T
         return self.temperature * special.logsumexp(logits / self.temperature, axis=1)
 
-    def score(self, z, logits=None):
+    def values(self, z, logits=None):
+        """Every term that is here, larger for more in-distribution."""
         z = np.asarray(z, dtype=np.float64)
-        residual = self.residual(z)
-        if not self.with_energy:
-            return -residual
-        sureness = (self.energy(z, logits) - self.median_energy) / self.spread_energy
-        strangeness = (residual - self.median_e) / self.spread_e
-        return special.log_ndtr(sureness) + self.weight * special.log_ndtr(-strangeness)
+        values = {"span": -self.residual(z)}
+        if self.with_energy:
+            values["energy"] = self.energy(z, logits)
+        for of, space in self.spaces:
+            values["class" + of], values["off the classes" + of] = space.terms(unit(z) if of else z)
+        return values
+
+    def log_p_values(self, z, logits=None):
+        return {name: self.scales[name].log_p(value) for name, value in self.values(z, logits).items()}
 
 
 def main() -> None:
-    """Scores of the test and OoD rows: with features alone, with the last layer, with logits besides."""
+    """Log p-values of the test and OoD rows: with features alone, with the last layer, with logits besides."""
     from safetensors.numpy import load_file, save_file
 
     fixture = Path(__file__).resolve().parents[2] / "crates" / "offspan" / "tests" / "fixture-baselines"
@@ -129,9 +177,10 @@ def main() -> None:
         reference = Reference(train["features"], logits, last)
         for name, rows in sets.items():
             known = None if logits is None else rows["logits"]
-            golden[f"{case}/{name}"] = reference.score(rows["features"], known)
+            for term, log_p in reference.log_p_values(rows["features"], known).items():
+                golden[f"{case}/{name}/{term}"] = log_p
     save_file(golden, fixture / "golden-auto.safetensors")
-    print(f"{len(golden)} sets of golden scores; {int((~set_aside(len(train['features']), SEED)).sum())} landmarks")
+    print(f"{len(golden)} sets of golden log p-values; {int((~set_aside(len(train['features']), SEED)).sum())} landmarks")
 
 
 if __name__ == "__main__":
