@@ -508,7 +508,7 @@ fn rows_of_a_pack_that_are_for_the_threshold_set_it() {
         std::fs::copy(place.path("pack/test.safetensors"), &split).unwrap();
         assert_eq!(source(""), given, "{name}");
         // Who asks for held-out rows gets them.
-        assert_eq!(source("--hold-out 0.1"), held_out, "{name}");
+        assert_eq!(source("--hold-out 0.2"), held_out, "{name}");
         let told = place.run("fit pack --method pca -o net --force").fine();
         assert!(!told.lines().next().unwrap().contains("promises nothing"), "{told}");
         std::fs::remove_file(split).unwrap();

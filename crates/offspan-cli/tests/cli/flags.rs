@@ -146,7 +146,7 @@ fn a_method_that_fails_does_not_take_the_others_down() {
     let ran = place.run("eval small --method msp,knn,csi,energy --neighbours 100000 --json out");
     assert_eq!(ran.code, Some(2));
     assert!(ran.stdout.contains("msp") && ran.stdout.contains("energy"), "{ran:?}");
-    assert!(ran.stderr.contains("knn: neighbours: expected from 1 to 600"), "{ran:?}");
+    assert!(ran.stderr.contains("knn: --neighbours: expected from 1 to 600"), "{ran:?}");
     assert!(ran.stderr.contains("csi on train needs csi_features"), "{ran:?}");
     let document: Value = serde_json::from_slice(&place.read("out")).unwrap();
     assert_eq!(document["results"].as_array().unwrap().len(), 2);

@@ -88,7 +88,7 @@ fn a_threshold_says_what_it_promises_and_how_sure_it_is() {
     // Rows that the fit held out were still seen by the network.
     let text = place.run("fit PACK -m pca -o other").fine();
     assert!(text.contains("training rows that the fit did not see"), "{text}");
-    assert!(text.contains("calibrate with rows that it has not seen"), "{text}");
+    assert!(text.contains("rows that it has not seen (`calibrate` or `val` in the pack"), "{text}");
     for (flags, message) in [
         ("--keep 1", "keep: expected a number between 0 and 1"),
         ("--confidence 0", "confidence: expected a number between 0 and 1"),

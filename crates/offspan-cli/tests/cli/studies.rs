@@ -242,7 +242,7 @@ fn what_makes_no_study_is_refused_with_a_reason() {
     assert!(message.contains("--landmarks has no meaning for this study"), "{message}");
     assert!(!place.has("out"), "nothing was begun");
     let message = refused("study sampling pack --gamma nan -o out");
-    assert!(message.contains("no line of the study has a result; the first: gamma"), "{message}");
+    assert!(message.contains("no line of the study has a result; the first: --gamma"), "{message}");
 }
 
 #[test]

@@ -300,11 +300,14 @@ const NO_OPTIONS: [&str; 12] = [
 
 /// A parameter's name, with dashes where a command line has asked for them.
 fn parameter_name(name: &str) -> String {
-    let is_option = !name.starts_with("kpca") && !NO_OPTIONS.contains(&name);
-    match (is_option, as_flags()) {
-        (true, _) => Named(name).to_string(),
-        (false, true) => name.to_owned(),
-        (false, false) => name.replace('-', "_"),
+    if name.starts_with("kpca") {
+        // A method, which may not fit as a whole.
+        return name.to_owned();
+    }
+    match (NO_OPTIONS.contains(&name), as_flags()) {
+        (false, _) => Named(name).to_string(),
+        (true, true) => name.to_owned(),
+        (true, false) => name.replace('-', "_"),
     }
 }
 
