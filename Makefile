@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-install test-browser wheel fmt lint doc deny check demo reference bench bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -71,6 +71,10 @@ reference: $(VENV)/bin/python
 # offspan beside its peers (bench/README.md): make bench BENCH="--imagenet"
 bench:
 	python3 bench/run.py $(BENCH)
+
+# The last runs side by side, by what they found for every bar: make bench-compare RUNS=6
+bench-compare:
+	python3 bench/compare/history.py bench/results/history.jsonl $(RUNS)
 
 bench-short:
 	python3 bench/run.py --short $(BENCH)

@@ -3,7 +3,8 @@
     python3 bench/run.py [--short] [--only scoring,knn,fit,files] [--threads N] [--imagenet] [--with-torch]
 
 Contenders take turns, because only ratios within a run mean something on a machine that others use too. Peers are installed
-into bench/.venv; one that cannot be had is named and left out. Writes bench/results/<date>.md, .json, .png and .svg.
+into bench/.venv; one that cannot be had is named and left out. Writes bench/results/<date>.md, .json, .png and .svg, and adds a line
+to bench/results/history.jsonl, which `make bench-compare` sets side by side.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main() -> None:
     options = arguments()
     environment.enter(HERE / ".venv", options.with_torch, options.threads)
     # From here on we run inside the environment, with the thread counts set before NumPy is loaded.
-    from compare import fits, knn, report, scoring, torch_peer
+    from compare import fits, history, instructions, knn, report, scoring, torch_peer
     from compare.bars import Run
     from compare.machine import Driver
     from compare.noise import Noise
@@ -57,6 +58,7 @@ def main() -> None:
     noise = Noise()
     options.results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.results) as folder, Driver(binaries / "offspan-bench") as driver:
+        run.instructions = instructions.of_all(driver)
         work = Workspace(Path(folder), binaries / "offspan", options.threads)
         if "scoring" in options.only:
             scoring.measure(run, shapes, work, driver)
@@ -73,6 +75,7 @@ def main() -> None:
     run.others = noise.others()
     stamp = datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S")
     print(report.write(run, options.results / stamp))
+    history.add(run, stamp, options.results / history.NAME)
 
 
 if __name__ == "__main__":

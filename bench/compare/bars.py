@@ -29,13 +29,17 @@ class Bar:
 
 BARS = [
     Bar("nystrom-f64", "Nyström scoring, batch 1024, against NumPy float64", 1, 5),
+    Bar("nystrom-f32", "the same, against NumPy float32", 1, 2.2),
     Bar("nystrom-gemm", "the same, share of this run's best f32 GEMM rate", 1, 0.85, "%"),
-    Bar("fourier-f64", "RFF structured scoring, batch 1024, against NumPy float64", 1, 30),
+    Bar("nystrom-copy", "one row, Nyström, over the time of copying its weights once", -1, 0.8),
+    Bar("nystrom-wide-gemm", "Nyström scoring with ratio .9, batch 1024, share of the GEMM rate", 1, 0.8, "%"),
+    Bar("nystrom-wide-copy", "one row of it, over the time of copying its weights once", -1, 0.8),
+    Bar("fourier-f64", "RFF structured scoring, batch 1024, against NumPy float64", 1, 40),
+    Bar("fourier-sklearn", "the same, against scikit-learn", 1, 6),
     Bar("fourier-one", "one row, RFF structured, against NumPy float64", 1, 20),
-    Bar("nystrom-copy", "one row, Nyström, over the time of copying its weights once", -1, 1.5),
     Bar("knn", "KNN k = 50, against the faster faiss-cpu flat index", 1, 1.0),
     Bar("kpca-knn", "Nyström against KNN with 1,281,167 rows (faiss on a part, scaled by rows)", 1, 100),
-    Bar("fit-fourier-time", "fit RFF, against NumPy float64 with eigh", 1, 4),
+    Bar("fit-fourier-time", "fit RFF, against NumPy float64 with eigh", 1, 5),
     Bar("fit-fourier-memory", "fit RFF, NumPy's peak memory over offspan's", 1, 8),
     Bar("fit-nystrom-time", "fit Nyström, against NumPy float64 with eigh", 1, 4),
     Bar("fit-nystrom-memory", "fit Nyström, NumPy's peak memory over offspan's", 1, 8),
@@ -66,6 +70,7 @@ class Run:
     limits: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     others: float | None = None
+    instructions: dict[str, str] = field(default_factory=dict)
     machine: str = field(default_factory=lambda: f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
 
     def record(self, key: str, value: float, best: float | None, shape: str) -> None:

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 # Distribution name -> module. Without NumPy there is nothing to compare with; every other peer may be missing.
-PEERS = {"numpy": "numpy", "scipy": "scipy", "scikit-learn": "sklearn", "faiss-cpu": "faiss", "matplotlib": "matplotlib"}
-TORCH_PEERS = {"torch": "torch", "torchvision": "torchvision", "pytorch-ood": "pytorch_ood"}
+PEERS = {"numpy": "numpy", "scipy": "scipy", "scikit-learn": "sklearn", "faiss-cpu": "faiss", "matplotlib": "matplotlib", "torch": "torch"}
+TORCH_PEERS = {"torchvision": "torchvision", "pytorch-ood": "pytorch_ood"}
 # The default wheels carry several gigabytes for GPUs that this comparison does not use.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
@@ -40,11 +40,8 @@ def enter(venv: Path, with_torch: bool, threads: int) -> None:
     if not python.exists():
         say(f"making {venv}")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    for name, module in PEERS.items():
-        install(python, name, module)
-    if with_torch:
-        for name, module in TORCH_PEERS.items():
-            install(python, name, module, () if name == "pytorch-ood" else ("--index-url", TORCH_INDEX))
+    for name, module in (PEERS | (TORCH_PEERS if with_torch else {})).items():
+        install(python, name, module, ("--index-url", TORCH_INDEX) if name.startswith("torch") else ())
     if not has(python, "numpy"):
         sys.exit("NumPy could not be installed, and every comparison needs it")
     variables = {name: str(threads) for name in THREAD_VARIABLES} | {"OFFSPAN_BENCH": "ready"}

@@ -39,6 +39,10 @@ class Driver:
             raise RuntimeError(f"the driver refused {command}: {answer['error']}")
         return answer
 
+    def instructions(self) -> dict[str, Any]:
+        """Those that our loops use, and all that the processor has."""
+        return self.ask(op="instructions")
+
     def score(self, detector: Path, rows: Path, batch: int) -> Calls:
         return lambda count: self.ask(op="score", detector=str(detector), rows=str(rows), batch=batch, repeat=count)["seconds"]
 

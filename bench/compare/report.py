@@ -34,6 +34,7 @@ def markdown(run: Run) -> str:
     lines = ["# offspan beside its peers", ""]
     others = "" if run.others is None else f"; others kept {run.others:.2f} cores busy meanwhile (0 is a quiet machine)"
     lines += [f"{run.machine}; {run.threads} threads on every side{others}.", ""]
+    lines += ["Instructions: " + "; ".join(f"{who} {which}" for who, which in run.instructions.items()) + ".", ""]
     if run.smaller:
         lines += ["**Smaller shapes** than those the bars are about: verdicts are only a hint.", ""]
     lines += ["\"median\" is the median over rounds of the ratio within a round, \"best\" compares the fastest calls of the run; "

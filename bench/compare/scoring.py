@@ -1,4 +1,4 @@
-"""Scoring: offspan, the formula in NumPy float64 and float32, and scikit-learn, beside the limits of the machine."""
+"""Scoring: offspan, the formula in NumPy float64 and float32 and in PyTorch, and scikit-learn, beside the machine's limits."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ GEMM = 2048
 GEMM_FLOPS = 2 * GEMM**3
 ROWS = 2048
 OURS, FLOAT64, FLOAT32, SKLEARN = "offspan", "NumPy float64", "NumPy float32", "scikit-learn"
+TORCH = "PyTorch float32"
+PEERS = (FLOAT64, FLOAT32, TORCH, SKLEARN)
 FAER, NUMPY_GEMM, COPY = "faer GEMM", "NumPy GEMM", "copy of the weights"
 
 
@@ -45,7 +47,7 @@ def case(run: Run, shapes: Shapes, driver: Driver, fitted: Fitted, ratio: float,
     """One detector at every batch size."""
     name = f"{fitted.map} m {fitted.width}, M {fitted.dimensions}, ratio {ratio:g}, q {fitted.components}"
     say(f"scoring: {name}")
-    peers = scorers(StandIn(fitted, np.load(train, mmap_mode="r")), np.load(held))
+    peers = scorers(StandIn(fitted, np.load(train, mmap_mode="r")), np.load(held), run.threads)
     for batch in shapes.batches:
         contenders = {OURS: driver.score(fitted.path, held, batch)}
         contenders |= {peer: timed(batches(scorer, rows, batch)) for peer, (scorer, rows) in peers.items()}
@@ -54,10 +56,10 @@ def case(run: Run, shapes: Shapes, driver: Driver, fitted: Fitted, ratio: float,
         if batch == shapes.batches[-1]:
             contenders |= gemms(driver)
         timings = take_turns(contenders, shapes.rounds, shapes.turn)
-        tell(run, fitted, name, batch, timings)
+        tell(run, fitted, name, batch, ratio == shapes.ratios[0] or fitted.map != "nystrom", timings)
 
 
-def scorers(weights: StandIn, rows: Array) -> dict[str, tuple[Scorer, Array]]:
+def scorers(weights: StandIn, rows: Array, threads: int) -> dict[str, tuple[Scorer, Array]]:
     """Each peer with rows in the type it works in: a conversion is not part of the formula."""
     wide, narrow = rows.astype(np.float64), rows.astype(np.float32)
     peers: dict[str, tuple[Scorer, Array]] = {
@@ -68,6 +70,10 @@ def scorers(weights: StandIn, rows: Array) -> dict[str, tuple[Scorer, Array]]:
         from . import sklearn_peer
 
         peers[SKLEARN] = (sklearn_peer.scorer(weights), narrow)
+    if importlib.util.find_spec("torch"):
+        from . import torch_formula
+
+        peers[TORCH] = (torch_formula.scorer(weights, threads), narrow)
     return peers
 
 
@@ -93,7 +99,8 @@ def multiply_adds(fitted: Fitted) -> int:
     return weight_bytes(fitted) // 4
 
 
-def tell(run: Run, fitted: Fitted, name: str, batch: int, timings: dict[str, Timing]) -> None:
+def tell(run: Run, fitted: Fitted, name: str, batch: int, first: bool, timings: dict[str, Timing]) -> None:
+    """``first`` says that the ratio is the one that most bars are about."""
     ours, exact = timings[OURS], timings[FLOAT64]
     faster, faster_best = ours.times_faster_than(exact), exact.best / ours.best
     share = copies = None
@@ -101,7 +108,7 @@ def tell(run: Run, fitted: Fitted, name: str, batch: int, timings: dict[str, Tim
         share = gemm_share(run, fitted, batch, timings)
     if COPY in timings:
         copies = (1.0 / ours.times_faster_than(timings[COPY]), ours.best / timings[COPY].best)
-    for peer in (OURS, FLOAT64, FLOAT32, SKLEARN):
+    for peer in (OURS, *PEERS):
         if peer not in timings:
             continue
         timing = timings[peer]
@@ -110,14 +117,18 @@ def tell(run: Run, fitted: Fitted, name: str, batch: int, timings: dict[str, Tim
         cells |= {"GEMM share": share[0] if share and peer == OURS else None, "× copy": copies[0] if copies and peer == OURS else None}
         run.row("Scoring", case=name, batch=batch, contender=peer, **cells)
     shape = f"m {fitted.width}, M {fitted.dimensions}, q {fitted.components}"
-    if batch == 1024:
+    if batch == 1024 and first:
         run.record(f"{fitted.map}-f64", faster, faster_best, shape)
+        for peer, key in ((FLOAT32, "f32"), (SKLEARN, "sklearn"), (TORCH, "torch")):
+            if peer in timings:
+                run.record(f"{fitted.map}-{key}", ours.times_faster_than(timings[peer]), timings[peer].best / ours.best, shape)
     if batch == 1 and fitted.map == "fourier":
         run.record("fourier-one", faster, faster_best, shape)
+    kind = "nystrom" if first else "nystrom-wide"
     if fitted.map == "nystrom" and share:
-        run.record("nystrom-gemm", *share, shape)
+        run.record(f"{kind}-gemm", *share, shape)
     if fitted.map == "nystrom" and copies:
-        run.record("nystrom-copy", *copies, f"{shape}, {weight_bytes(fitted) / 2**20:.1f} MiB")
+        run.record(f"{kind}-copy", *copies, f"{shape}, {weight_bytes(fitted) / 2**20:.1f} MiB")
 
 
 def gemm_share(run: Run, fitted: Fitted, batch: int, timings: dict[str, Timing]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ use std::time::Instant;
 use faer::{Accum, Mat, Par};
 use ndarray::{Array2, s};
 use offspan::io::{FeatureSource, Pack, open_matrix};
-use offspan::{Detector, Silent};
+use offspan::{Detector, Instructions, Silent};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ enum Command {
     Gemm { size: usize, repeat: usize },
     /// Copies this many bytes on all threads.
     Copy { bytes: usize, repeat: usize },
+    /// Names the instructions in use and those that the processor has.
+    Instructions,
 }
 
 #[derive(Default)]
@@ -54,6 +56,12 @@ fn main() {
 impl State {
     fn run(&mut self, command: Command) -> Result<Value, String> {
         let seconds = match command {
+            Command::Instructions => {
+                let in_use = Instructions::in_use().map_err(|error| error.to_string())?;
+                let available = Instructions::available();
+                let available: Vec<_> = available.iter().map(|set| set.name()).collect();
+                return Ok(json!({ "in_use": in_use.name(), "available": available }));
+            }
             Command::Score { detector, rows, batch, repeat } => {
                 self.load(&detector, &rows).map_err(|error| error.to_string())?;
                 let (detector, rows) = (&self.detectors[&detector], &self.rows[&rows]);

@@ -8,7 +8,7 @@
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::{cholesky::llt, evd, matmul, qr, svd, triangular_inverse};
 use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 /// A decomposition that did not come to an end.
@@ -61,6 +61,12 @@ macro_rules! number {
                     .into_par_iter()
                     .zip(a.axis_chunks_iter(Axis(0), ROWS_PER_TASK))
                     .for_each(|(c, a)| {
+                        // Rows of a triangle end in zeros, which would add nothing.
+                        let zeros =
+                            |column: &ArrayView1<'_, $type>| column.iter().all(|x| *x == 0.0);
+                        let terms =
+                            a.ncols() - a.columns().into_iter().rev().take_while(zeros).count();
+                        let (a, b) = (a.slice(s![.., ..terms]), b.slice(s![..terms, ..]));
                         let (c, a, b) = (view_mut(c), view(a), view(b));
                         matmul::matmul(c, Accum::Replace, a, b, 1.0, Par::Seq);
                     });
@@ -108,6 +114,61 @@ pub fn symmetric_eigen(a: ArrayView2<'_, f64>) -> Result<SymmetricEigen> {
     vectors.invert_axis(Axis(0));
     let values = values.column_vector().iter().rev().copied().collect();
     Ok(SymmetricEigen { values, vectors })
+}
+
+/// The eigenvalues alone, largest first: less than half of the work.
+pub fn symmetric_eigenvalues(a: ArrayView2<'_, f64>) -> Result<Vec<f64>> {
+    let n = a.nrows();
+    debug_assert_eq!(n, a.ncols());
+    let mut values = faer::diag::Diag::<f64>::zeros(n);
+    let par = Par::rayon(PARTS);
+    let params = Default::default();
+    let need = evd::self_adjoint_evd_scratch::<f64>(n, evd::ComputeEigenvectors::No, par, params);
+    evd::self_adjoint_evd(
+        view(a),
+        values.as_mut(),
+        None,
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    )
+    .map_err(|_| DecompositionError { what: "the symmetric eigensolver", size: n })?;
+    Ok(values.column_vector().iter().rev().copied().collect())
+}
+
+/// Q·a for an orthogonal Q that leaves zeros below the diagonal; the length of a·x stays what it is
+/// for every x. For matrices with at most as many rows as columns; others stay as they are.
+pub fn trapezoid(a: Array2<f64>) -> Array2<f64> {
+    let (rows, columns) = a.dim();
+    if rows > columns || rows < 2 {
+        return a;
+    }
+    let (factor, _) = householder_factor(a.view());
+    let mut trapezoid = a;
+    for ((i, j), x) in trapezoid.indexed_iter_mut() {
+        *x = if j < i { 0.0 } else { factor[(i, j)] };
+    }
+    trapezoid
+}
+
+/// R above the diagonal, and what Q is made of.
+fn householder_factor(a: ArrayView2<'_, f64>) -> (Mat<f64>, Mat<f64>) {
+    let (rows, columns) = a.dim();
+    let par = Par::rayon(PARTS);
+    let block = qr::no_pivoting::factor::recommended_block_size::<f64>(rows, columns);
+    let mut factor = view(a).to_owned();
+    let mut householder = Mat::<f64>::zeros(block, rows.min(columns));
+    let params = Default::default();
+    let need =
+        qr::no_pivoting::factor::qr_in_place_scratch::<f64>(rows, columns, block, par, params);
+    qr::no_pivoting::factor::qr_in_place(
+        factor.as_mut(),
+        householder.as_mut(),
+        par,
+        MemStack::new(&mut MemBuffer::new(need)),
+        params,
+    );
+    (factor, householder)
 }
 
 /// a⁺·b, the shortest of the best solutions of a·x = b; singular values of at most
@@ -183,18 +244,8 @@ pub fn lower_inverse(lower: ArrayView2<'_, f64>) -> Array2<f64> {
 pub fn haar_rotation(gaussian: ArrayView2<'_, f64>) -> Array2<f64> {
     let n = gaussian.nrows();
     let par = Par::rayon(PARTS);
-    let block = qr::no_pivoting::factor::recommended_block_size::<f64>(n, n);
-    let mut factor = view(gaussian).to_owned();
-    let mut householder = Mat::<f64>::zeros(block, n);
-    let params = Default::default();
-    let need = qr::no_pivoting::factor::qr_in_place_scratch::<f64>(n, n, block, par, params);
-    qr::no_pivoting::factor::qr_in_place(
-        factor.as_mut(),
-        householder.as_mut(),
-        par,
-        MemStack::new(&mut MemBuffer::new(need)),
-        params,
-    );
+    let (factor, householder) = householder_factor(gaussian);
+    let block = householder.nrows();
     let mut q = Array2::<f64>::eye(n);
     let apply =
         faer::linalg::householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<
@@ -279,6 +330,59 @@ mod tests {
     fn cholesky_refuses_an_indefinite_matrix() {
         let error = cholesky(ndarray::array![[1.0, 2.0], [2.0, 1.0]].view()).unwrap_err();
         assert!(matches!(error, DecompositionError { .. }));
+    }
+
+    #[test]
+    fn eigenvalues_alone_are_those_of_the_decomposition() {
+        for n in [1, 2, 33, 150] {
+            let x = wave(n, 7);
+            let gram = x.dot(&x.t());
+            let (whole, alone) = (symmetric_eigen(gram.view()), symmetric_eigenvalues(gram.view()));
+            let (whole, alone) = (whole.unwrap().values, alone.unwrap());
+            let scale = f64::EPSILON * 50.0 * n as f64 * whole[0].abs().max(1.0);
+            assert!(whole.iter().zip(&alone).all(|(a, b)| (a - b).abs() <= scale), "{n}");
+        }
+    }
+
+    #[test]
+    fn a_trapezoid_has_zeros_and_keeps_every_length() {
+        for (rows, columns) in [(1, 1), (1, 5), (5, 5), (40, 90), (200, 300), (9, 4)] {
+            let mut a = wave(rows, columns);
+            a.diag_mut().mapv_inplace(|x| x + 1.0);
+            let lengths = |a: &Array2<f64>| a.t().dot(a);
+            let trapezoid = trapezoid(a.clone());
+            let worst =
+                (&lengths(&trapezoid) - &lengths(&a)).iter().fold(0.0f64, |w, x| w.max(x.abs()));
+            assert!(worst < 1e-12 * rows as f64, "{rows} {columns}: {worst}");
+            if rows <= columns {
+                assert!(trapezoid.indexed_iter().all(|((i, j), x)| j >= i || *x == 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_trapezoid_does_not_depend_on_the_number_of_threads() {
+        let a = wave(300, 400);
+        let with = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| trapezoid(a.clone()))
+        };
+        assert_eq!(with(1), with(2));
+        assert_eq!(with(1), with(3));
+    }
+
+    #[test]
+    fn a_product_with_a_triangle_equals_the_definition() {
+        let mut a = wave(300, 300);
+        a.indexed_iter_mut().for_each(|((i, j), x)| *x = if j > i { 0.0 } else { *x });
+        let b = wave(300, 50);
+        let worst =
+            (&product(a.view(), b.view()) - &a.dot(&b)).iter().fold(0.0f64, |w, x| w.max(x.abs()));
+        assert!(worst <= 1e-12, "{worst}");
+        assert_eq!(
+            product(Array2::zeros((3, 4)).view(), b.slice(s![..4, ..])),
+            Array2::zeros((3, 50))
+        );
     }
 
     #[test]

@@ -72,6 +72,7 @@ pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
     SeenBatch,
 };
+pub use numeric::instructions::Instructions;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub use numeric::internals;

@@ -24,7 +24,7 @@ use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
 use crate::methods::{Found, MethodSpec, Model, ModelSummary, ValidMethod};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Checkpointing, Fitted, Training};
-use crate::{Error, HoldOut, Result};
+use crate::{Error, HoldOut, Instructions, Result};
 
 /// 1 had thresholds without calibration scores, 2 had no checksum.
 const FORMAT: Format =
@@ -155,6 +155,7 @@ impl Detector {
         options: &FitOptions<'_>,
         mut visit: impl FnMut(usize, Result<Self>) -> Result<()>,
     ) -> Result<()> {
+        Instructions::in_use()?;
         check_options(data, head, options)?;
         let hold_out = choose_hold_out(data, options)?;
         let (checkpoint, observer) = (options.checkpoint, options.observer);
@@ -462,6 +463,7 @@ impl Detector {
     }
 
     fn read(path: &Path, file: &TensorFile) -> Result<Self> {
+        Instructions::in_use()?;
         let what = FORMAT.content.name();
         let info: DetectorInfo = file.document(&FORMAT)?;
         let inside = |error| Error::malformed(path, what, error);

@@ -25,6 +25,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// An environment variable has a value that cannot be.
+    #[error("{name}: expected {expected}, got `{got}`")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+
     /// A file is shorter or longer than its own header says.
     #[error("{}: {what}: expected {expected} bytes, got {got}; the file is truncated or damaged", path.display())]
     Truncated {

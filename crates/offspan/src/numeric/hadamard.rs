@@ -3,8 +3,9 @@
 //! Rounds whose partners lie at least a vector apart vectorise by themselves. The first three, whose
 //! partners sit in one vector, take shuffles that compilers do not find; they are written out.
 
-use crate::Real;
-use crate::numeric::vector::dispatch;
+use crate::numeric::instructions::Leave;
+use crate::numeric::vector::{dispatch, multiply};
+use crate::{Precision, Real};
 
 /// Points whose partners in the first rounds are among themselves.
 const FIRST: usize = 8;
@@ -27,13 +28,30 @@ pub(crate) fn transform<T: Real>(x: &mut [T]) {
 
 /// As [`transform`], same bits.
 pub(crate) fn single_transform(x: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if x.len() >= 4 * FIRST
-        && let Some(simd) = pulp::x86::V3::try_new()
-    {
-        return avx2::transform(simd, x);
+    match Leave::chosen() {
+        #[cfg(target_arch = "x86_64")]
+        Leave::Avx2(simd) if x.len() >= avx2::SHORTEST => avx2::transform(simd, x),
+        #[cfg(target_arch = "x86_64")]
+        Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _) if x.len() >= avx512::SHORTEST => {
+            avx512::transform(simd, x, None);
+        }
+        _ => transform(x),
     }
-    transform(x);
+}
+
+/// The transform of x times signs, which are as many.
+pub(crate) fn signed_transform<T: Real>(x: &mut [T], signs: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    if T::PRECISION == Precision::F32
+        && x.len() >= avx512::SHORTEST
+        && let Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _) = Leave::chosen()
+    {
+        // One trip through memory less.
+        let signs = bytemuck::cast_slice(signs);
+        return avx512::transform(simd, bytemuck::cast_slice_mut(x), Some(signs));
+    }
+    multiply(x, signs);
+    T::walsh_hadamard(x);
 }
 
 /// Rounds from partners `half` apart on, two at a time: half the trips through memory.
@@ -83,6 +101,9 @@ mod avx2 {
 
     type Eight = [f32; FIRST];
 
+    /// Points that [`transform`] takes at least.
+    pub(super) const SHORTEST: usize = 4 * FIRST;
+
     /// Swapped partners plus the points with signs: one shuffle and one exact multiply-add a round.
     #[inline(always)]
     fn first_rounds(simd: V3, x: Eight) -> __m256 {
@@ -122,6 +143,128 @@ mod avx2 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::__m512;
+
+    use pulp::cast;
+    use pulp::x86::V4;
+
+    const LANES: usize = 16;
+    /// Vectors of the first trip through memory.
+    const FIRST: usize = 8;
+    /// Points that [`transform`] takes at least.
+    pub(super) const SHORTEST: usize = FIRST * LANES;
+
+    type Lanes = [f32; LANES];
+
+    /// The four rounds whose partners sit in one vector: swapped partners plus the points with signs.
+    #[inline(always)]
+    fn within(simd: V4, x: __m512) -> __m512 {
+        const fn signs(round: usize) -> Lanes {
+            let mut signs = [1.0; LANES];
+            let mut i = 0;
+            while i < LANES {
+                if i & (1 << round) != 0 {
+                    signs[i] = -1.0;
+                }
+                i += 1;
+            }
+            signs
+        }
+        const SIGNS: [Lanes; 4] = [signs(0), signs(1), signs(2), signs(3)];
+        let simd = simd.avx512f;
+        let swapped = simd._mm512_permute_ps::<0b10_11_00_01>(x);
+        let x = simd._mm512_fmadd_ps(x, cast(SIGNS[0]), swapped);
+        let swapped = simd._mm512_permute_ps::<0b01_00_11_10>(x);
+        let x = simd._mm512_fmadd_ps(x, cast(SIGNS[1]), swapped);
+        let swapped = simd._mm512_shuffle_f32x4::<0b10_11_00_01>(x, x);
+        let x = simd._mm512_fmadd_ps(x, cast(SIGNS[2]), swapped);
+        let swapped = simd._mm512_shuffle_f32x4::<0b01_00_11_10>(x, x);
+        simd._mm512_fmadd_ps(x, cast(SIGNS[3]), swapped)
+    }
+
+    /// The rounds among COUNT vectors.
+    #[inline(always)]
+    fn among<const COUNT: usize>(simd: V4, x: &mut [__m512; COUNT]) {
+        for round in 0..COUNT.ilog2() {
+            for i in 0..COUNT {
+                let partner = i | 1 << round;
+                if partner != i {
+                    let (a, b) = (x[i], x[partner]);
+                    x[i] = simd.avx512f._mm512_add_ps(a, b);
+                    x[partner] = simd.avx512f._mm512_sub_ps(a, b);
+                }
+            }
+        }
+    }
+
+    /// As many rounds as COUNT has bits, from partners `half` vectors apart on.
+    #[inline(always)]
+    fn rounds<const COUNT: usize>(simd: V4, x: &mut [Lanes], half: usize) {
+        for block in x.chunks_exact_mut(COUNT * half) {
+            let mut parts = block.chunks_exact_mut(half);
+            let parts: [&mut [Lanes]; COUNT] =
+                std::array::from_fn(|_| &mut parts.next().unwrap_or_default()[..half]);
+            for j in 0..half {
+                let mut vectors = [simd.avx512f._mm512_setzero_ps(); COUNT];
+                for i in 0..COUNT {
+                    vectors[i] = cast(parts[i][j]);
+                }
+                among(simd, &mut vectors);
+                for i in 0..COUNT {
+                    parts[i][j] = cast(vectors[i]);
+                }
+            }
+        }
+    }
+
+    /// The first seven rounds in one trip through memory, with signs if there are any.
+    #[inline(always)]
+    fn first_rounds(simd: V4, x: &mut [Lanes], signs: Option<&[Lanes]>) {
+        let (blocks, _) = x.as_chunks_mut::<FIRST>();
+        for (index, block) in blocks.iter_mut().enumerate() {
+            let mut vectors = [simd.avx512f._mm512_setzero_ps(); FIRST];
+            for i in 0..FIRST {
+                vectors[i] = cast(block[i]);
+            }
+            if let Some(signs) = signs {
+                let signs = &signs[index * FIRST..][..FIRST];
+                for i in 0..FIRST {
+                    vectors[i] = simd.avx512f._mm512_mul_ps(vectors[i], cast(signs[i]));
+                }
+            }
+            for vector in &mut vectors {
+                *vector = within(simd, *vector);
+            }
+            among(simd, &mut vectors);
+            for i in 0..FIRST {
+                block[i] = cast(vectors[i]);
+            }
+        }
+    }
+
+    pub(super) fn transform(simd: V4, x: &mut [f32], signs: Option<&[f32]>) {
+        simd.vectorize(
+            #[inline(always)]
+            || {
+                let (vectors, _) = x.as_chunks_mut::<LANES>();
+                first_rounds(simd, vectors, signs.map(|signs| signs.as_chunks().0));
+                let mut half = FIRST;
+                while half < vectors.len() {
+                    match vectors.len() / half {
+                        2 => rounds::<2>(simd, vectors, half),
+                        4 => rounds::<4>(simd, vectors, half),
+                        8 => rounds::<8>(simd, vectors, half),
+                        _ => rounds::<16>(simd, vectors, half),
+                    }
+                    half *= 16;
+                }
+            },
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,9 +294,18 @@ mod tests {
     #[test]
     fn every_path_rounds_alike() {
         let original: Vec<f32> = (0..2048).map(|i| (i as f32 * 0.37).sin()).collect();
-        let (mut fast, mut plain) = (original.clone(), original);
-        single_transform(&mut fast);
-        transform(&mut plain);
-        assert_eq!(fast, plain);
+        let signs: Vec<f32> = (0..2048).map(|i| if i % 3 == 0 { -1.0 } else { 1.0 }).collect();
+        for length in [1, 64, 128, 256, 512, 1024, 2048] {
+            let original = &original[..length];
+            let (mut fast, mut plain) = (original.to_vec(), original.to_vec());
+            single_transform(&mut fast);
+            transform(&mut plain);
+            assert_eq!(fast, plain);
+            let (mut signed, mut plain) = (original.to_vec(), original.to_vec());
+            signed_transform(&mut signed, &signs[..length]);
+            plain.iter_mut().zip(&signs).for_each(|(x, sign)| *x *= sign);
+            transform(&mut plain);
+            assert_eq!(signed, plain, "{length} with signs");
+        }
     }
 }

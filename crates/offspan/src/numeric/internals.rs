@@ -6,7 +6,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::numeric::hadamard;
 use crate::numeric::math;
-use crate::numeric::product::fixed_kernel::FixedWeights;
+use crate::numeric::product::fixed_weights::FixedWeights;
 use crate::numeric::product::weights::Weights;
 
 /// Weights packed for products in single precision.

@@ -9,6 +9,10 @@ use std::ops::Range;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
+use crate::numeric::cache;
+use crate::numeric::instructions::Leave;
+#[cfg(target_arch = "x86_64")]
+use crate::numeric::tile;
 use crate::numeric::vector::{contiguous_mut, dispatch, outer_chains};
 use crate::{Precision, Real};
 
@@ -16,37 +20,55 @@ use crate::{Precision, Real};
 const DEPTH: usize = 256;
 /// Rows of a batch: the triangle, which is larger than any cache, is read and written once per batch.
 pub(crate) const BATCH: usize = 4 * DEPTH;
-/// Columns on the left of the inner loop; with two vectors on the right they fill the registers.
+/// Columns on the left of the inner loop; with two vectors of 256 bits on the right they fill 16 registers.
 const LEFT: usize = 6;
 /// Columns on the right, for `f32` and `f64`.
 const RIGHT_SINGLE: usize = 16;
 const RIGHT_DOUBLE: usize = 8;
 /// Columns packed by one task: whole groups of both sides.
-const STRIP: usize = 48;
-/// Side of the tiles: whole strips, small enough that two sides of a chain stay in the second cache.
-pub(crate) const TILE: usize = 5 * STRIP;
+pub(super) const STRIP: usize = 48;
+
+/// Side of the tiles: whole strips. A chain of one side and the sums stay in the second cache.
+pub(crate) fn tile_side() -> usize {
+    const MOST_STRIPS: usize = 6;
+    let room = cache::second_level() / 4 * 3;
+    let needs = |side: usize| size_of::<f64>() * side * (DEPTH + side);
+    let mut sides = (1..=MOST_STRIPS).rev().map(|strips| strips * STRIP);
+    sides.find(|&side| needs(side) <= room).unwrap_or(STRIP)
+}
+
+/// A way to add Σ c·cᵀ of a batch of rows to tiles of a triangle.
+pub(crate) trait RankUpdate: Sync {
+    /// Packs x − mean for at most [`BATCH`] rows.
+    fn pack<T: Real>(&mut self, rows: ArrayView2<'_, T>, mean: &[f64]);
+
+    /// tile += Σ c·cᵀ for these rows and columns of the lower triangle, which begin at whole strips.
+    fn add_to(&self, tile: &mut ArrayViewMut2<'_, f64>, rows: Range<usize>, columns: Range<usize>);
+}
 
 /// A batch of centred rows, packed for both sides. Its memory serves batch after batch: getting it
 /// from the system anew would cost more than the packing.
 #[derive(Default)]
 pub(crate) struct PackedRows<P> {
     rows: usize,
-    /// Per strip and chain: groups of [`LEFT`] columns, row by row; zeros after the last column.
+    /// Columns of a group on the left.
+    left_width: usize,
+    /// Per strip and chain: groups of columns, row by row; zeros after the last column.
     left: Vec<P>,
     /// The same in groups of the right side.
     right: Vec<P>,
 }
 
-impl<P: Real> PackedRows<P> {
-    /// Packs x − mean for at most [`BATCH`] rows.
-    pub(crate) fn pack<T: Real>(&mut self, rows: ArrayView2<'_, T>, mean: &[f64]) {
+impl<P: Real> RankUpdate for PackedRows<P> {
+    fn pack<T: Real>(&mut self, rows: ArrayView2<'_, T>, mean: &[f64]) {
         assert!(rows.nrows() <= BATCH, "a batch has at most {BATCH} rows");
         self.rows = rows.nrows();
+        self.left_width = left_width();
         let strips = rows.ncols().div_ceil(STRIP);
         let size = STRIP * rows.nrows();
         self.left.resize(strips * size, P::default());
         self.right.resize(strips * size, P::default());
-        let (width, right_width) = (rows.ncols(), right_width::<P>());
+        let (width, left_width, right_width) = (rows.ncols(), self.left_width, right_width::<P>());
         self.left
             .par_chunks_mut(size.max(1))
             .zip(self.right.par_chunks_mut(size.max(1)))
@@ -64,59 +86,64 @@ impl<P: Real> PackedRows<P> {
                         {
                             *to = P::from_double(x.to_double() - mean);
                         }
-                        scatter(&centred, LEFT, chunk.nrows(), i, left);
+                        scatter(&centred, left_width, chunk.nrows(), i, left);
                         scatter(&centred, right_width, chunk.nrows(), i, right);
                     }
                 }
             });
     }
 
-    /// tile += Σ c·cᵀ for these rows and columns of the lower triangle, which begin at whole strips.
-    pub(crate) fn add_to(
-        &self,
-        tile: &mut ArrayViewMut2<'_, f64>,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) {
-        dispatch(
-            #[inline(always)]
-            || match P::PRECISION {
-                Precision::F32 => self.add_sums::<RIGHT_SINGLE>(tile, rows, columns),
-                Precision::F64 => self.add_sums::<RIGHT_DOUBLE>(tile, rows, columns),
-            },
-        );
+    fn add_to(&self, tile: &mut ArrayViewMut2<'_, f64>, rows: Range<usize>, columns: Range<usize>) {
+        let mut sums = Sums::new(&rows, &columns);
+        // Chain by chain, so that those of one side stay in the cache.
+        for start in (0..self.rows).step_by(DEPTH) {
+            let chain = Chain { start, depth: DEPTH.min(self.rows - start) };
+            match (P::PRECISION, Leave::chosen()) {
+                #[cfg(target_arch = "x86_64")]
+                (Precision::F32, Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _)) => {
+                    simd.vectorize(
+                        #[inline(always)]
+                        || self.add_wide_single(simd, chain, &mut sums),
+                    );
+                }
+                #[cfg(target_arch = "x86_64")]
+                (Precision::F64, Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _)) => {
+                    simd.vectorize(
+                        #[inline(always)]
+                        || self.add_wide_double(simd, chain, &mut sums),
+                    );
+                }
+                (Precision::F32, _) => dispatch(
+                    #[inline(always)]
+                    || self.add_chain::<RIGHT_SINGLE>(chain, &mut sums),
+                ),
+                (Precision::F64, _) => dispatch(
+                    #[inline(always)]
+                    || self.add_chain::<RIGHT_DOUBLE>(chain, &mut sums),
+                ),
+            }
+        }
+        for (mut to, sums) in tile.rows_mut().into_iter().zip(sums.lower_triangle()) {
+            let to = contiguous_mut(&mut to);
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+        }
     }
+}
 
+impl<P: Real> PackedRows<P> {
     #[inline(always)]
-    fn add_sums<const RIGHT: usize>(
-        &self,
-        tile: &mut ArrayViewMut2<'_, f64>,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) {
-        for column in columns.clone().step_by(RIGHT) {
-            for row in rows.clone().step_by(LEFT) {
+    fn add_chain<const RIGHT: usize>(&self, chain: Chain, sums: &mut Sums) {
+        for column in sums.columns.clone().step_by(RIGHT) {
+            for row in sums.rows.clone().step_by(LEFT) {
                 // Nothing of this group lies in the lower triangle.
                 if row + LEFT <= column {
                     continue;
                 }
-                let mut sums = [[0.0f64; RIGHT]; LEFT];
-                for start in (0..self.rows).step_by(DEPTH) {
-                    let depth = DEPTH.min(self.rows - start);
-                    let left = self.group(&self.left, row, LEFT, start, depth);
-                    let right = self.group(&self.right, column, RIGHT, start, depth);
-                    let chains: [[P; RIGHT]; LEFT] = outer_chains(left, right);
-                    for (sums, chains) in sums.iter_mut().zip(&chains) {
-                        for (sum, chain) in sums.iter_mut().zip(chains) {
-                            *sum += chain.to_double();
-                        }
-                    }
-                }
-                let first = (row - rows.start, column - columns.start);
-                for (i, sums) in sums.iter().enumerate().take(tile.nrows() - first.0) {
-                    let mut to = tile.row_mut(first.0 + i);
-                    let to = contiguous_mut(&mut to);
-                    to[first.1..].iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+                let left = self.group(&self.left, row, LEFT, chain);
+                let right = self.group(&self.right, column, RIGHT, chain);
+                let chains: [[P; RIGHT]; LEFT] = outer_chains(left, right);
+                for (i, chains) in chains.iter().enumerate() {
+                    sums.add(row + i, column, chains);
                 }
             }
         }
@@ -124,16 +151,119 @@ impl<P: Real> PackedRows<P> {
 
     /// One chain of a group of `width` columns that begins at `column`.
     #[inline(always)]
-    fn group<'a>(
-        &self,
-        side: &'a [P],
-        column: usize,
-        width: usize,
-        start: usize,
-        depth: usize,
-    ) -> &'a [P] {
+    fn group<'a>(&self, side: &'a [P], column: usize, width: usize, chain: Chain) -> &'a [P] {
+        let Chain { start, depth } = chain;
         let at = column / STRIP * STRIP * self.rows + STRIP * start + column % STRIP * depth;
         &side[at..at + width * depth]
+    }
+}
+
+/// Rows of the batch that one chain takes.
+#[derive(Clone, Copy)]
+struct Chain {
+    start: usize,
+    depth: usize,
+}
+
+/// What a batch adds to a tile, with room for whole groups at its ends.
+pub(super) struct Sums {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    stride: usize,
+    numbers: Vec<f64>,
+}
+
+impl Sums {
+    pub(super) fn new(rows: &Range<usize>, columns: &Range<usize>) -> Self {
+        let stride = columns.len().next_multiple_of(STRIP);
+        let numbers = vec![0.0; rows.len().next_multiple_of(STRIP) * stride];
+        Sums { rows: rows.clone(), columns: columns.clone(), stride, numbers }
+    }
+
+    pub(super) fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// The columns, filled up to whole groups.
+    pub(super) fn padded_columns(&self) -> Range<usize> {
+        self.columns.start..self.columns.start + self.stride
+    }
+
+    /// Row by row, up to the diagonal. How much is known beyond it depends on the instructions.
+    pub(super) fn lower_triangle(&self) -> impl Iterator<Item = &[f64]> {
+        let first = self.columns.start;
+        self.rows
+            .clone()
+            .zip(self.numbers.chunks(self.stride))
+            .map(move |(row, sums)| &sums[..(row + 1).saturating_sub(first).min(sums.len())])
+    }
+
+    /// Adds to one row, from a column on.
+    #[inline(always)]
+    pub(super) fn add<P: Real, const COUNT: usize>(
+        &mut self,
+        row: usize,
+        column: usize,
+        chains: &[P; COUNT],
+    ) {
+        let at = (row - self.rows.start) * self.stride + column - self.columns.start;
+        let to = &mut self.numbers[at..][..COUNT];
+        to.iter_mut().zip(chains).for_each(|(to, chain)| *to += chain.to_double());
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! add_wide {
+    ($name:ident, $chains:ident, $type:ident, $right:ident) => {
+        /// As [`PackedRows::add_chain`], same bits.
+        #[inline(always)]
+        fn $name(&self, simd: pulp::x86::V4, chain: Chain, sums: &mut Sums) {
+            const LEFT: usize = tile::ROWS;
+            let mut column = sums.columns.start;
+            while column < sums.columns.end {
+                let right = |column| -> &[$type] {
+                    bytemuck::cast_slice(self.group(&self.right, column, $right, chain))
+                };
+                let two = column + $right < sums.columns.end;
+                for row in sums.rows.clone().step_by(LEFT) {
+                    // Nothing of this group lies in the lower triangle.
+                    if row + LEFT <= column {
+                        continue;
+                    }
+                    let left = bytemuck::cast_slice(self.group(&self.left, row, LEFT, chain));
+                    if two {
+                        let mut chains = [[[0.0; $right]; 2]; LEFT];
+                        let panels = [right(column), right(column + $right)];
+                        tile::$chains(simd, left, panels, &mut chains);
+                        for (i, [first, second]) in chains.iter().enumerate() {
+                            sums.add(row + i, column, first);
+                            sums.add(row + i, column + $right, second);
+                        }
+                    } else {
+                        let mut chains = [[[0.0; $right]; 1]; LEFT];
+                        tile::$chains(simd, left, [right(column)], &mut chains);
+                        for (i, [chains]) in chains.iter().enumerate() {
+                            sums.add(row + i, column, chains);
+                        }
+                    }
+                }
+                column += if two { 2 * $right } else { $right };
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<P: Real> PackedRows<P> {
+    add_wide!(add_wide_single, single, f32, RIGHT_SINGLE);
+    add_wide!(add_wide_double, double, f64, RIGHT_DOUBLE);
+}
+
+pub(super) fn left_width() -> usize {
+    match Leave::chosen() {
+        #[cfg(target_arch = "x86_64")]
+        Leave::Avx512(_) | Leave::Avx512Vnni(..) => tile::ROWS,
+        _ => LEFT,
     }
 }
 
@@ -161,7 +291,7 @@ mod tests {
     #[test]
     fn equals_the_definition_in_both_precisions() {
         let (mut single, mut double) = (PackedRows::<f32>::default(), PackedRows::<f64>::default());
-        for (n, width) in [(300, 100), (1, 1), (5, 47), (BATCH, TILE + 31), (700, 50)] {
+        for (n, width) in [(300, 100), (1, 1), (5, 47), (BATCH, tile_side() + 31), (700, 50)] {
             let x = Array2::from_shape_fn((n, width), |(i, j)| {
                 ((i * 37 + j * 11 + i * j * 5) % 41) as f64 / 41.0
             });
@@ -170,8 +300,9 @@ mod tests {
             let exact = centred.t().dot(&centred);
             single.pack(x.view(), &mean);
             double.pack(x.mapv(|x| x as f32).view(), &mean);
-            for start in (0..width).step_by(TILE) {
-                let (rows, columns) = (start..width.min(start + TILE), 0..width.min(TILE));
+            let side = tile_side();
+            for start in (0..width).step_by(side) {
+                let (rows, columns) = (start..width.min(start + side), 0..width.min(side));
                 let below = |(i, j)| rows.start + i >= columns.start + j;
                 let part = exact.slice(s![rows.clone(), columns.clone()]);
                 let mut tile = Array2::from_elem(part.dim(), 2.0);

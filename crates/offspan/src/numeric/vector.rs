@@ -6,13 +6,20 @@
 use ndarray::{ArrayRef, Dimension};
 
 use crate::Real;
+use crate::numeric::instructions::Leave;
 
 pub(crate) const LANES: usize = 16;
 
-/// Runs a closure compiled for the best instructions that this processor has.
+/// Runs a closure compiled for the instructions in use.
 #[inline]
 pub(crate) fn dispatch<R>(work: impl FnOnce() -> R) -> R {
-    pulp::Arch::new().dispatch(work)
+    match Leave::chosen() {
+        Leave::Portable => work(),
+        #[cfg(target_arch = "x86_64")]
+        Leave::Avx2(simd) => simd.vectorize(work),
+        #[cfg(target_arch = "x86_64")]
+        Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _) => simd.vectorize(work),
+    }
 }
 
 #[inline(always)]

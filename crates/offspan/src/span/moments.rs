@@ -7,7 +7,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 use crate::io::{Bytes, Content, Format, TensorFile, TensorWriter, write_bytes};
-use crate::numeric::rank_update::{BATCH, PackedRows, TILE};
+use crate::numeric::rank_update::{BATCH, PackedRows, RankUpdate, tile_side};
 use crate::numeric::vector::contiguous;
 use crate::{Error, Real, Result};
 
@@ -88,11 +88,11 @@ impl Moments {
         self.update_in(rows, &mut PackedRows::<T>::default())
     }
 
-    /// Adds rows, with products in precision `P` and the given working memory.
-    pub(crate) fn update_in<T: Real, P: Real>(
+    /// Adds rows, with the given way and memory to multiply.
+    pub(crate) fn update_in<T: Real>(
         &mut self,
         rows: ArrayView2<'_, T>,
-        packed: &mut PackedRows<P>,
+        packed: &mut impl RankUpdate,
     ) -> Result<()> {
         self.check_width(rows.ncols())?;
         if rows.nrows() == 0 {
@@ -160,11 +160,11 @@ impl Moments {
         &mut self,
         work: impl Fn(&mut ArrayViewMut2<'_, f64>, Range<usize>, Range<usize>) + Sync,
     ) {
-        let width = self.width();
-        let range = |tile: usize| tile * TILE..((tile + 1) * TILE).min(width);
+        let (width, side) = (self.width(), tile_side());
+        let range = |tile: usize| tile * side..((tile + 1) * side).min(width);
         let tiles: Vec<_> = self
             .scatter
-            .axis_chunks_iter_mut(Axis(0), TILE)
+            .axis_chunks_iter_mut(Axis(0), side)
             .enumerate()
             .flat_map(|(i, strip)| {
                 let mut strip = Some(strip);
@@ -273,9 +273,10 @@ impl Shift {
 /// Means in double precision, in parallel over columns.
 fn column_means<T: Real>(rows: ArrayView2<'_, T>) -> Array1<f64> {
     let mut sums = Array1::<f64>::zeros(rows.ncols());
-    sums.axis_chunks_iter_mut(Axis(0), TILE)
+    let part = tile_side();
+    sums.axis_chunks_iter_mut(Axis(0), part)
         .into_par_iter()
-        .zip(rows.axis_chunks_iter(Axis(1), TILE))
+        .zip(rows.axis_chunks_iter(Axis(1), part))
         .for_each(|(mut sums, columns)| {
             for row in columns.rows() {
                 sums.zip_mut_with(&row, |sum, x| *sum += x.to_double());
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn equal_the_definition_across_tiles_and_updates() {
-        let x = rows(700, TILE + 37);
+        let x = rows(700, tile_side() + 37);
         let mut moments = Moments::new(x.ncols());
         for block in x.axis_chunks_iter(Axis(0), 123) {
             moments.update(block).unwrap();

@@ -117,8 +117,9 @@ impl Subspace {
         let mean = map.whiten_one(moments.mean() + map.raw.offset());
         let mut covariance = moments.into_covariance();
         if let Some(a) = &map.whitening {
+            // A, which may be a triangle, on the left both times.
             let half = linalg::product(a.view(), covariance.view());
-            covariance = linalg::product(half.view(), a.t());
+            covariance = linalg::product(a.view(), half.t());
         }
         let dimensions = covariance.nrows();
         let total: f64 = covariance.diag().sum();

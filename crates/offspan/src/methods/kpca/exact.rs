@@ -81,11 +81,11 @@ pub(super) fn fit(
             let constant = mean + kernel.offset();
             let weight = Array1::from_elem(n, 1.0 / n as f64);
             let form = Form::Complete { kernel, constant, weight };
-            Plan::new(preprocess, raw, &column_means, &projection, form, 0.0)
+            Plan::new(preprocess, raw, &column_means, projection, form, 0.0)
         }
         ExactForm::Proposition2 => {
             let centre = Array1::from_elem(n, -kernel.offset());
-            Plan::new(preprocess, raw, &centre, &projection, Form::Remainder, 0.0)
+            Plan::new(preprocess, raw, &centre, projection, Form::Remainder, 0.0)
         }
     };
     Ok(ExactFit { plan, explained: explained(&eigenvalues, kept), eigenvalues, kept })

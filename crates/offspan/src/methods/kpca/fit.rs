@@ -9,11 +9,12 @@ use crate::error::in_order;
 use crate::error::wording::WithoutCosine;
 use crate::io::observer::check_interrupt;
 use crate::io::{Dataset, gather};
+use crate::numeric::fixed_update::FixedRows;
 use crate::numeric::rank_update::PackedRows;
 use crate::span::map::{FeatureMap, Fourier, RawMap, TensorSketch};
 use crate::span::moments::Moments;
 use crate::span::preprocess::Preprocess;
-use crate::span::subspace::Subspace;
+use crate::span::subspace::{Components, Subspace};
 use crate::training::landmarks;
 use crate::training::logits::{LogitSource, Need};
 use crate::training::quantiles;
@@ -25,6 +26,7 @@ use super::exact;
 use super::model::{AnyPlan, Found, KpcaModel, largest_change, residuals};
 use super::params::{Clip, MapParams, Residual, ValidKpca};
 use super::plan::{Plan, kept_suffice};
+use super::projection::SMALLEST_FIXED_REMAINDER;
 
 /// Fails, before any work, unless the training set has all that a fit needs.
 pub(crate) fn check_inputs(params: &ValidKpca, training: &Training<'_>) -> Result<()> {
@@ -87,7 +89,7 @@ fn fit_approximate<T: Real>(
         landmark_rows,
         ..Progress::new(Moments::new(map.raw.output()), 0)
     });
-    let progress = accumulate(&map, preprocess, progress, training, Some(&identity))?;
+    let progress = accumulate(params, &map, preprocess, progress, training, Some(&identity))?;
 
     training.observer.begin("eigenvectors", 0);
     let Progress { moments, saved_rows, fingerprint, .. } = progress;
@@ -309,6 +311,7 @@ fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
 /// Chunks depend on the shapes alone, so a resumed pass does the same additions in the same order.
 /// With an identity, it saves where the training set says.
 pub(super) fn accumulate<T: Real>(
+    params: &ValidKpca,
     map: &FeatureMap<T>,
     preprocess: Preprocess,
     mut progress: Progress,
@@ -331,6 +334,7 @@ pub(super) fn accumulate<T: Real>(
         training.checkpoint.zip(identity).map(|(c, identity)| c.saver(identity, observer));
     let mut buffers = Buffers::new(chunk, data.width(), map.raw.output());
     let (mut own, mut wide) = (PackedRows::<T>::default(), PackedRows::<f64>::default());
+    let mut fixed = fixed_point_bound(params, map).map(FixedRows::new);
     while progress.next_row < rows {
         if let Err(error) = check_interrupt(observer) {
             return Err(match &mut saver {
@@ -343,7 +347,9 @@ pub(super) fn accumulate<T: Real>(
         let (hash, kept) =
             process_chunk(preprocess, training, range.clone(), &mut buffers, Some(&map.raw))?;
         let new = buffers.coordinates.slice(s![..kept, ..]);
-        if map.is_isometric() {
+        if let Some(fixed) = &mut fixed {
+            progress.moments.update_in(new, fixed)?;
+        } else if map.is_isometric() {
             progress.moments.update_in(new, &mut own)?;
         } else {
             // The whitening divides by small eigenvalues: f32 products would not survive it.
@@ -365,6 +371,25 @@ pub(super) fn accumulate<T: Real>(
         saver.save(&mut progress);
     }
     Ok(progress)
+}
+
+/// The bound of coordinates whose moments may be summed in 16-bit fixed point: random features of which so
+/// little is kept that no small eigenvalue matters. It is the share from which on their projection is in
+/// fixed point, too.
+fn fixed_point_bound<T: Real>(params: &ValidKpca, map: &FeatureMap<T>) -> Option<f64> {
+    let kept = match params.components {
+        Components::ExplainedVariance(share)
+        | Components::UpTo { explained_variance: share, .. } => share,
+        Components::Fixed(_) => return None,
+    };
+    match &map.raw {
+        RawMap::Fourier(fourier)
+            if T::PRECISION == Precision::F32 && 1.0 - kept >= SMALLEST_FIXED_REMAINDER =>
+        {
+            fourier.amplitude().map(Real::to_double)
+        }
+        _ => None,
+    }
 }
 
 /// Memory for a chunk of rows, used again for every chunk.

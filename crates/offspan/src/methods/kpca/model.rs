@@ -10,7 +10,7 @@ use crate::training::logits::{LogitSource, Need};
 use crate::{Error, Kernel, Precision, Real, Result, WeightType};
 
 use super::params::{MapParams, ValidKpca};
-use super::plan::{Form, Plan, ROWS_AT_ONCE, Workspace};
+use super::plan::{Form, Plan, Workspace};
 use super::projection::Projection;
 use crate::methods::model::Stored;
 
@@ -223,10 +223,11 @@ pub(super) fn residuals<T: Real>(
     start: usize,
     out: &mut [f64],
 ) -> Result<()> {
-    let mut work = Workspace::new(plan, out.len().min(ROWS_AT_ONCE), data.width());
-    for (block, out) in out.chunks_mut(ROWS_AT_ONCE).enumerate() {
+    let at_once = plan.rows_at_once();
+    let mut work = Workspace::new(plan, out.len().min(at_once), data.width());
+    for (block, out) in out.chunks_mut(at_once).enumerate() {
         let rows = work.rows.slice_mut(s![..out.len(), ..]);
-        read_finite(&*data.features, start + block * ROWS_AT_ONCE, rows)?;
+        read_finite(&*data.features, start + block * at_once, rows)?;
         plan.residuals(&mut work, out);
     }
     Ok(())

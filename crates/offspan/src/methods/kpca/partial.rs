@@ -164,8 +164,8 @@ impl PartialFit {
         let before = Progress::new(self.moments.clone(), self.fingerprint);
         let preprocess = preprocess(&self.params)?;
         let after = match &self.map {
-            AnyMap::F32(map) => accumulate(map, preprocess, before, &training, None),
-            AnyMap::F64(map) => accumulate(map, preprocess, before, &training, None),
+            AnyMap::F32(map) => accumulate(&self.params, map, preprocess, before, &training, None),
+            AnyMap::F64(map) => accumulate(&self.params, map, preprocess, before, &training, None),
         }?;
         (self.moments, self.fingerprint) = (after.moments, after.fingerprint);
         Ok(())

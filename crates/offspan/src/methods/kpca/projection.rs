@@ -4,7 +4,7 @@
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 
 use crate::io::{TensorFile, TensorWriter};
-use crate::numeric::product::fixed_kernel::FixedWeights;
+use crate::numeric::product::fixed_weights::FixedWeights;
 use crate::numeric::product::weights::Weights;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::map::RawMap;
@@ -12,7 +12,7 @@ use crate::{Error, Precision, Real, Result, WeightType};
 
 /// From this share of unexplained variance on, e² = ‖d‖² − ‖P d‖² is large enough for P d in fixed
 /// point: what that rounds is about 1e-5 of ‖P d‖², so that e keeps at least four and a half digits.
-const SMALLEST_FIXED_REMAINDER: f64 = 0.4;
+pub(super) const SMALLEST_FIXED_REMAINDER: f64 = 0.4;
 
 #[derive(Debug, Clone)]
 pub(super) enum Projection<T> {

@@ -1,150 +1,39 @@
-//! Products in 16-bit fixed point: half the memory of `f32`, sums without rounding, and 1.4 times the
-//! rate (twice where a single row waits for memory).
-//!
-//! A row of the matrix is its whole numbers times a scale, as large as the 32-bit sums allow: for the
-//! chosen scale no row of numbers within ±[`LARGEST`] can overflow the sum of a block. A vector
-//! instruction multiplies pairs of 16-bit numbers and adds the two products, which is where the rate
-//! comes from.
+//! The inner loops of products in 16-bit fixed point. Integers round nowhere, so all give the same bits.
 
-use ndarray::{Array1, Array2, ArrayView2};
-
-use crate::numeric::product::panels::{Number, PANEL, PANELS_OF_ONE_ROW, Packed};
-use crate::numeric::vector::contiguous;
-
-/// The largest number on the side of the rows: 13 bits. Together with weights of 13 to 15 bits the
-/// rounding of both is alike, and far below that of the scores.
-const LARGEST: f32 = 8191.0;
-
-/// 1.5 · 2^23: the unit of numbers of this size is 1.
-const ROUND: f32 = 12_582_912.0;
-
-/// Weights in fixed point, and what a unit of the rows is worth.
-#[derive(Debug, Clone)]
-pub(crate) struct FixedWeights {
-    matrix: Array2<i16>,
-    /// What a unit of each row of the matrix is worth.
-    scales: Array1<f32>,
-    /// What a unit of the rows is worth: the bound of their numbers over [`LARGEST`].
-    unit: f32,
-    packed: Packed<i16>,
-}
-
-impl FixedWeights {
-    /// For rows whose numbers lie within ±`bound`.
-    pub(crate) fn new(matrix: ArrayView2<'_, f64>, bound: f32) -> Self {
-        let mut numbers = Array2::zeros(matrix.dim());
-        let mut scales = Array1::zeros(matrix.nrows());
-        for ((from, mut to), scale) in
-            matrix.rows().into_iter().zip(numbers.rows_mut()).zip(&mut scales)
-        {
-            *scale = fine_scale(from.iter().copied());
-            let scale = f64::from(*scale);
-            to.zip_mut_with(&from, |to, from| *to = (from / scale).round_ties_even() as i16);
-        }
-        Self::from_parts(numbers, scales, bound)
-    }
-
-    /// As [`FixedWeights::parts`] gave them.
-    pub(crate) fn from_parts(matrix: Array2<i16>, scales: Array1<f32>, bound: f32) -> Self {
-        let matrix = matrix.as_standard_layout().into_owned();
-        let packed = Packed::new(matrix.dim(), contiguous(&matrix));
-        FixedWeights { matrix, scales, unit: bound / LARGEST, packed }
-    }
-
-    /// The whole numbers, and what a unit of each row is worth.
-    pub(crate) fn parts(&self) -> (&Array2<i16>, &Array1<f32>) {
-        (&self.matrix, &self.scales)
-    }
-
-    /// Whether sums of whole numbers stay within 32 bits for all rows within the bound.
-    pub(crate) fn cannot_overflow(matrix: ArrayView2<'_, i16>) -> bool {
-        matrix.rows().into_iter().all(|row| {
-            let numbers: Vec<i64> = row.iter().map(|&x| i64::from(x).abs()).collect();
-            let sums = numbers.chunks(i16::DEPTH).map(|block| block.iter().sum::<i64>());
-            sums.max().unwrap_or(0) * LARGEST as i64 <= i64::from(i32::MAX)
-        })
-    }
-
-    /// out = x·Wᵀ; both row-major.
-    pub(crate) fn product(&self, x: &[f32], out: &mut [f32]) {
-        let mut rounded = vec![0i16; x.len()];
-        // The bound holds but for the rounding of its own arithmetic.
-        round(x, 1.0 / self.unit, LARGEST, &mut rounded);
-        self.packed.product(&rounded, out);
-        for row in out.chunks_exact_mut(self.scales.len().max(1)) {
-            for (x, scale) in row.iter_mut().zip(&self.scales) {
-                *x *= scale * self.unit;
-            }
-        }
-    }
-}
-
-/// The whole numbers nearest to x times a factor, within ±`largest`.
-pub(crate) fn round(x: &[f32], factor: f32, largest: f32, out: &mut [i16]) {
-    crate::numeric::vector::dispatch(
-        #[inline(always)]
-        move || {
-            for (to, from) in out.iter_mut().zip(x) {
-                // `clamp` would look at its bounds each time. Adding ROUND leaves the nearest whole
-                // number in the low bits.
-                let bounded = (from * factor).max(-largest).min(largest);
-                *to = (bounded + ROUND).to_bits() as i16;
-            }
-        },
-    );
-}
-
-/// The smallest unit for which no sum of a block can overflow.
-fn fine_scale(row: impl Iterator<Item = f64>) -> f32 {
-    let sizes: Vec<f64> = row.map(f64::abs).collect();
-    let largest = sizes.iter().fold(0.0f64, |m, &x| m.max(x));
-    let sums = sizes.chunks(i16::DEPTH).map(|block| block.iter().sum::<f64>());
-    let largest_sum = sums.fold(0.0f64, f64::max);
-    // Rounding adds up to half a unit to each number.
-    let room = f64::from(i32::MAX) / f64::from(LARGEST) - i16::DEPTH as f64;
-    let scale = (largest / f64::from(i16::MAX - 1)).max(largest_sum / room) as f32;
-    if scale > 0.0 { scale * (1.0 + f32::EPSILON) } else { 1.0 }
-}
+use super::panels::{Kernel, Number, PANEL, Sums, WithKernel};
+use crate::numeric::instructions::Leave;
 
 impl Number for i16 {
     const DEPTH: usize = 128;
     const STEP: usize = 2;
-    type Token = simd::Token;
 
-    #[inline(always)]
-    fn token() -> simd::Token {
-        simd::token()
-    }
-
-    #[inline(always)]
-    fn sums<const COUNT: usize>(
-        token: simd::Token,
-        panel: &[i16],
-        rows: &[i16],
-    ) -> [[f32; PANEL]; COUNT] {
-        simd::sums(token, panel, rows)
-    }
-
-    #[inline(always)]
-    fn sums_of_one_row(
-        token: simd::Token,
-        panels: [&[i16]; PANELS_OF_ONE_ROW],
-        row: &[i16],
-    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW] {
-        simd::sums_of_one_row(token, panels, row)
+    fn with_kernel(work: impl WithKernel<i16>) {
+        match Leave::chosen() {
+            Leave::Portable => work.run(Plain),
+            #[cfg(target_arch = "x86_64")]
+            Leave::Avx2(simd) => work.run(avx2::Pairs(simd)),
+            #[cfg(target_arch = "x86_64")]
+            Leave::Avx512(simd) => work.run(avx512::Pairs(simd)),
+            #[cfg(target_arch = "x86_64")]
+            Leave::Avx512Vnni(_, simd) => work.run(avx512::FusedPairs(simd)),
+        }
     }
 }
 
-/// The inner loops in plain code; integers round nowhere, so all versions give the same bits.
-mod plain {
-    use super::{Number, PANEL};
+/// Rows of a tile whose sums fill 16 registers of 256 bits.
+const ROWS: usize = 6;
 
+/// What every processor can do.
+#[derive(Clone, Copy)]
+struct Plain;
+
+impl Plain {
     #[inline(always)]
-    pub(super) fn sums<const COUNT: usize>(panel: &[i16], rows: &[i16]) -> [[f32; PANEL]; COUNT] {
-        let mut sums = [[0i32; PANEL]; COUNT];
+    fn tile<const ROWS: usize>(terms: &[i16], panel: &[i16]) -> [[f32; PANEL]; ROWS] {
+        let mut sums = [[0i32; PANEL]; ROWS];
         let steps = panel.chunks_exact(i16::STEP * PANEL);
-        for (x, columns) in rows.chunks_exact(i16::STEP * COUNT).zip(steps) {
-            for i in 0..COUNT {
+        for (x, columns) in terms.chunks_exact(i16::STEP * ROWS).zip(steps) {
+            for i in 0..ROWS {
                 let (a, b) = (i32::from(x[2 * i]), i32::from(x[2 * i + 1]));
                 for j in 0..PANEL {
                     sums[i][j] += a * i32::from(columns[2 * j]) + b * i32::from(columns[2 * j + 1]);
@@ -155,194 +44,230 @@ mod plain {
     }
 }
 
+impl Kernel<i16> for Plain {
+    const PANELS: usize = 1;
+
+    #[inline(always)]
+    fn vectorize(self, work: impl FnOnce()) {
+        work();
+    }
+
+    #[inline(always)]
+    fn group(_: usize) -> usize {
+        ROWS
+    }
+
+    #[inline(always)]
+    fn sums(self, rows: usize, terms: &[i16], panels: &[&[i16]], out: &mut impl Sums) {
+        for (panel, numbers) in panels.iter().enumerate() {
+            match rows {
+                1 => out.put(0, panel, &Self::tile::<1>(terms, numbers)[0]),
+                _ => {
+                    let sums = Self::tile::<ROWS>(terms, numbers);
+                    sums.iter().enumerate().for_each(|(row, sums)| out.put(row, panel, sums));
+                }
+            }
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
-mod simd {
+mod avx2 {
     use std::arch::x86_64::__m256i;
 
     use pulp::cast;
     use pulp::x86::V3;
 
-    use super::{PANEL, PANELS_OF_ONE_ROW, plain};
+    use super::{Kernel, PANEL, ROWS, Sums};
 
-    pub(super) type Token = Option<V3>;
+    /// Half a panel.
+    const EIGHT: usize = PANEL / 2;
 
-    pub(super) fn token() -> Token {
-        V3::try_new()
-    }
+    #[derive(Clone, Copy)]
+    pub(super) struct Pairs(pub(super) V3);
 
-    /// Eight sums.
-    const EIGHT: usize = 8;
-
-    #[inline(always)]
-    pub(super) fn sums<const COUNT: usize>(
-        token: Token,
-        panel: &[i16],
-        rows: &[i16],
-    ) -> [[f32; PANEL]; COUNT] {
-        let Some(simd) = token else { return plain::sums(panel, rows) };
-        let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; COUNT];
-        let (pairs, _) = rows.as_chunks::<2>();
-        for (x, columns) in pairs.chunks_exact(COUNT).zip(steps(panel)) {
-            let columns: [__m256i; 2] = [cast(columns[0]), cast(columns[1])];
-            for i in 0..COUNT {
-                let x = simd.avx._mm256_set1_epi32(cast(x[i]));
-                for half in 0..2 {
-                    let products = simd.avx2._mm256_madd_epi16(x, columns[half]);
-                    sums[i][half] = simd.avx2._mm256_add_epi32(sums[i][half], products);
+    impl Pairs {
+        #[inline(always)]
+        fn tile<const ROWS: usize, const PANELS: usize>(
+            self,
+            terms: &[i16],
+            panels: &[&[i16]],
+            out: &mut impl Sums,
+        ) {
+            let simd = self.0;
+            let pairs = terms.as_chunks::<2>().0.as_chunks::<ROWS>().0;
+            let mut steps = [&[[[0i16; PANEL]; 2]; 0][..]; PANELS];
+            for (steps, panel) in steps.iter_mut().zip(panels) {
+                *steps = &panel.as_chunks::<PANEL>().0.as_chunks::<2>().0[..pairs.len()];
+            }
+            let mut sums = [[[simd.avx._mm256_setzero_si256(); 2]; PANELS]; ROWS];
+            for (step, x) in pairs.iter().enumerate() {
+                for i in 0..ROWS {
+                    let x = simd.avx._mm256_set1_epi32(cast(x[i]));
+                    for panel in 0..PANELS {
+                        let columns = &steps[panel][step];
+                        for half in 0..2 {
+                            let columns: __m256i = cast(columns[half]);
+                            let products = simd.avx2._mm256_madd_epi16(x, columns);
+                            let sum = &mut sums[i][panel][half];
+                            *sum = simd.avx2._mm256_add_epi32(*sum, products);
+                        }
+                    }
+                }
+            }
+            for i in 0..ROWS {
+                for panel in 0..PANELS {
+                    let [low, high] = sums[i][panel];
+                    let low: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(low));
+                    let high: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(high));
+                    let mut all = [0.0; PANEL];
+                    all[..EIGHT].copy_from_slice(&low);
+                    all[EIGHT..].copy_from_slice(&high);
+                    out.put(i, panel, &all);
                 }
             }
         }
-        let mut out = [[0.0; PANEL]; COUNT];
-        for (out, sums) in out.iter_mut().zip(&sums) {
-            *out = floats(simd, sums);
-        }
-        out
     }
 
-    #[inline(always)]
-    pub(super) fn sums_of_one_row(
-        token: Token,
-        panels: [&[i16]; PANELS_OF_ONE_ROW],
-        row: &[i16],
-    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW] {
-        let Some(simd) = token else {
-            return panels.map(|panel| plain::sums::<1>(panel, row)[0]);
-        };
-        let mut sums = [[simd.avx._mm256_setzero_si256(); 2]; PANELS_OF_ONE_ROW];
-        let [a, b, c, d] = panels;
-        let (a, b, c, d) = (steps(a), steps(b), steps(c), steps(d));
-        let (pairs, _) = row.as_chunks::<2>();
-        for ((((x, a), b), c), d) in pairs.iter().zip(a).zip(b).zip(c).zip(d) {
-            let x = simd.avx._mm256_set1_epi32(cast(*x));
-            for (sums, columns) in sums.iter_mut().zip([a, b, c, d]) {
-                for half in 0..2 {
-                    let products = simd.avx2._mm256_madd_epi16(x, cast(columns[half]));
-                    sums[half] = simd.avx2._mm256_add_epi32(sums[half], products);
-                }
+    impl Kernel<i16> for Pairs {
+        const PANELS: usize = 1;
+
+        #[inline(always)]
+        fn vectorize(self, work: impl FnOnce()) {
+            self.0.vectorize(work);
+        }
+
+        #[inline(always)]
+        fn group(_: usize) -> usize {
+            ROWS
+        }
+
+        #[inline(always)]
+        fn sums(self, rows: usize, terms: &[i16], panels: &[&[i16]], out: &mut impl Sums) {
+            match (rows, panels.len()) {
+                (1, 4) => self.tile::<1, 4>(terms, panels, out),
+                (1, _) => self.tile::<1, 1>(terms, panels, out),
+                _ => self.tile::<ROWS, 1>(terms, panels, out),
             }
         }
-        let mut out = [[0.0; PANEL]; PANELS_OF_ONE_ROW];
-        for (out, sums) in out.iter_mut().zip(&sums) {
-            *out = floats(simd, sums);
-        }
-        out
-    }
-
-    #[inline(always)]
-    fn steps(panel: &[i16]) -> &[[[i16; PANEL]; 2]] {
-        panel.as_chunks::<PANEL>().0.as_chunks::<2>().0
-    }
-
-    #[inline(always)]
-    fn floats(simd: V3, sums: &[__m256i; 2]) -> [f32; PANEL] {
-        let low: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(sums[0]));
-        let high: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(sums[1]));
-        let mut all = [0.0; PANEL];
-        all[..EIGHT].copy_from_slice(&low);
-        all[EIGHT..].copy_from_slice(&high);
-        all
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-mod simd {
-    use super::{PANEL, PANELS_OF_ONE_ROW, plain};
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use std::arch::x86_64::__m512i;
 
-    pub(super) type Token = ();
+    use pulp::cast;
+    use pulp::x86::V4;
 
-    pub(super) fn token() {}
+    use super::{Kernel, PANEL, Sums};
+    use crate::numeric::tile;
+    use crate::numeric::vnni::Vnni;
 
-    #[inline(always)]
-    pub(super) fn sums<const COUNT: usize>(
-        (): (),
-        panel: &[i16],
-        rows: &[i16],
-    ) -> [[f32; PANEL]; COUNT] {
-        plain::sums(panel, rows)
+    /// sums + a₀·b₀ + a₁·b₁ for each of 16 pairs, in two instructions or in one.
+    trait AddProducts: Copy {
+        fn zero(self) -> __m512i;
+        fn repeat(self, pair: [i16; 2]) -> __m512i;
+        fn add_products(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i;
+        fn floats(self, sums: __m512i) -> [f32; PANEL];
     }
 
-    #[inline(always)]
-    pub(super) fn sums_of_one_row(
-        (): (),
-        panels: [&[i16]; PANELS_OF_ONE_ROW],
-        row: &[i16],
-    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW] {
-        panels.map(|panel| plain::sums::<1>(panel, row)[0])
-    }
-}
+    #[derive(Clone, Copy)]
+    pub(super) struct Pairs(pub(super) V4);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    #[derive(Clone, Copy)]
+    pub(super) struct FusedPairs(pub(super) Vnni);
 
-    fn wave(rows: usize, columns: usize, salt: usize) -> Array2<f64> {
-        Array2::from_shape_fn((rows, columns), |(i, j)| {
-            0.5 * ((i * 7 + j * 13 + i * j + salt) as f64 * 0.7391).sin()
-        })
-    }
+    macro_rules! kernel {
+        ($kernel:ident, |$simd:ident, $sums:ident, $a:ident, $b:ident| $add:expr) => {
+            impl AddProducts for $kernel {
+                #[inline(always)]
+                fn zero(self) -> __m512i {
+                    self.0.avx512f._mm512_setzero_si512()
+                }
 
-    fn product(weights: &FixedWeights, x: ArrayView2<'_, f32>) -> Array2<f32> {
-        let mut out = Array2::from_elem((x.nrows(), weights.matrix.nrows()), 9.0);
-        weights.product(x.as_slice().unwrap(), out.as_slice_mut().unwrap());
-        out
-    }
+                #[inline(always)]
+                fn repeat(self, pair: [i16; 2]) -> __m512i {
+                    self.0.avx512f._mm512_set1_epi32(cast(pair))
+                }
 
-    #[test]
-    fn close_to_the_definition_on_odd_shapes() {
-        for (n, depth, width) in
-            [(1, 1, 1), (1, 301, 70), (2, 5, 17), (7, 257, 16), (9, 600, 1100), (13, 129, 5)]
-        {
-            let (x, b) = (wave(n, depth, 1), wave(width, depth, 2));
-            let weights = FixedWeights::new(b.view(), 0.6);
-            assert!(FixedWeights::cannot_overflow(weights.matrix.view()));
-            let out = product(&weights, x.mapv(|x| x as f32).view());
-            let exact = x.dot(&b.t());
-            for (got, expected) in out.iter().zip(&exact) {
-                let difference = (f64::from(*got) - expected).abs();
-                assert!(difference < 1.2e-4 * (depth as f64).sqrt(), "{n} {depth} {width}");
+                #[inline(always)]
+                fn add_products(self, $sums: __m512i, $a: __m512i, $b: __m512i) -> __m512i {
+                    let $simd = self.0;
+                    $add
+                }
+
+                #[inline(always)]
+                fn floats(self, sums: __m512i) -> [f32; PANEL] {
+                    cast(self.0.avx512f._mm512_cvtepi32_ps(sums))
+                }
             }
-        }
+
+            impl Kernel<i16> for $kernel {
+                const PANELS: usize = tile::PANELS;
+
+                #[inline(always)]
+                fn vectorize(self, work: impl FnOnce()) {
+                    self.0.vectorize(work);
+                }
+
+                #[inline(always)]
+                fn group(left: usize) -> usize {
+                    left.next_multiple_of(4).min(tile::ROWS)
+                }
+
+                #[inline(always)]
+                fn sums(self, rows: usize, terms: &[i16], panels: &[&[i16]], out: &mut impl Sums) {
+                    match (rows, panels.len()) {
+                        (12, 2) => tile::<12, 2>(self, terms, panels, out),
+                        (8, 2) => tile::<8, 2>(self, terms, panels, out),
+                        (4, 2) => tile::<4, 2>(self, terms, panels, out),
+                        (1, 4) => tile::<1, 4>(self, terms, panels, out),
+                        (12, _) => tile::<12, 1>(self, terms, panels, out),
+                        (8, _) => tile::<8, 1>(self, terms, panels, out),
+                        (4, _) => tile::<4, 1>(self, terms, panels, out),
+                        _ => tile::<1, 1>(self, terms, panels, out),
+                    }
+                }
+            }
+        };
     }
 
-    #[test]
-    fn the_worst_row_does_not_overflow() {
-        for depth in [3, 128, 300] {
-            let b = wave(40, depth, 5);
-            let weights = FixedWeights::new(b.view(), 1.0);
-            for row in b.rows() {
-                let x =
-                    row.mapv(|x| if x < 0.0 { -1.0f32 } else { 1.0 }).insert_axis(ndarray::Axis(0));
-                let exact = x.mapv(f64::from).dot(&b.t());
-                for (got, expected) in product(&weights, x.view()).iter().zip(&exact) {
-                    let difference = (f64::from(*got) - expected).abs();
-                    assert!(difference < 1e-3 * (depth as f64).sqrt(), "{got} {expected}");
+    kernel!(Pairs, |simd, sums, a, b| {
+        let products = simd.avx512bw._mm512_madd_epi16(a, b);
+        simd.avx512f._mm512_add_epi32(sums, products)
+    });
+    kernel!(FusedPairs, |simd, sums, a, b| simd.add_products_of_pairs(sums, a, b));
+
+    #[inline(always)]
+    fn tile<const ROWS: usize, const PANELS: usize>(
+        simd: impl AddProducts,
+        terms: &[i16],
+        panels: &[&[i16]],
+        out: &mut impl Sums,
+    ) {
+        let pairs = terms.as_chunks::<2>().0.as_chunks::<ROWS>().0;
+        let mut steps = [&[[0i16; 2 * PANEL]; 0][..]; PANELS];
+        for (steps, panel) in steps.iter_mut().zip(panels) {
+            *steps = &panel.as_chunks::<{ 2 * PANEL }>().0[..pairs.len()];
+        }
+        let mut sums = [[simd.zero(); PANELS]; ROWS];
+        for (step, x) in pairs.iter().enumerate() {
+            let mut columns = [simd.zero(); PANELS];
+            for (columns, steps) in columns.iter_mut().zip(steps) {
+                *columns = cast(steps[step]);
+            }
+            for i in 0..ROWS {
+                let x = simd.repeat(x[i]);
+                for panel in 0..PANELS {
+                    sums[i][panel] = simd.add_products(sums[i][panel], x, columns[panel]);
                 }
             }
         }
-    }
-
-    #[test]
-    fn vectors_and_plain_code_agree_bit_for_bit() {
-        let numbers = |n: usize, salt: usize| -> Vec<i16> {
-            (0..n).map(|i| ((i * 7919 + salt * 104_729) % 12_001) as i16 - 6000).collect()
-        };
-        let panels: Vec<Vec<i16>> =
-            (0..PANELS_OF_ONE_ROW).map(|i| numbers(PANEL * 128, i)).collect();
-        let (rows, row) = (numbers(6 * 128, 9), numbers(128, 10));
-        let token = i16::token();
-        assert_eq!(i16::sums::<6>(token, &panels[0], &rows), plain::sums::<6>(&panels[0], &rows));
-        let views = std::array::from_fn(|i| &panels[i][..]);
-        let several = i16::sums_of_one_row(token, views, &row);
-        assert_eq!(several, views.map(|panel| plain::sums::<1>(panel, &row)[0]));
-    }
-
-    #[test]
-    fn zero_rows_and_huge_rows_are_fine() {
-        let b = ndarray::array![[0.0, 0.0, 0.0], [1e30, -1e30, 0.0], [1e-30, 0.0, 0.0]];
-        let weights = FixedWeights::new(b.view(), 1.0);
-        let out = product(&weights, ndarray::array![[1.0f32, 0.5, -1.0]].view());
-        assert_eq!(out[[0, 0]], 0.0);
-        assert!((out[[0, 1]] / 5e29 - 1.0).abs() < 1e-3);
-        assert!((out[[0, 2]] / 1e-30 - 1.0).abs() < 1e-3);
+        for i in 0..ROWS {
+            for panel in 0..PANELS {
+                out.put(i, panel, &simd.floats(sums[i][panel]));
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! and no bit is kept free for rows that do not occur. Numbers of the size of the mean have 11 to 12
 //! bits, and what is rounded averages out over the sum.
 
-use crate::numeric::product::fixed_kernel::round;
+use crate::numeric::product::fixed_weights::round;
 use crate::numeric::product::panels::{Number, Packed};
 use crate::numeric::vector;
 

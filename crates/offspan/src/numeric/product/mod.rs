@@ -3,16 +3,18 @@
 //!
 //! | layer | file | |
 //! |---|---|---|
-//! | 1 | `fixed_kernel` | the instructions that multiply 16-bit integers |
-//! | 2 | `panels` | a matrix packed once, in the order in which an inner loop reads it |
-//! | 3 | `fixed_rows` | rows and matrix as 16-bit integers with a scale each |
+//! | 1 | `panels` | a matrix packed once, in the order in which an inner loop reads it |
+//! | 2 | `single_kernel`, `fixed_kernel` | that loop, for `f32` and for 16-bit integers, in each set of instructions |
+//! | 3 | `fixed_weights`, `fixed_rows` | rows and matrix as 16-bit integers, with a scale for all or for each |
 //! | 4 | `weights` | a matrix that rows are multiplied with again and again, in the arithmetic it asks for |
 //!
 //! `unpacked` multiplies two matrices once. Fits, whose sums need no such promise, use `linalg`.
 
-pub(crate) mod fixed_kernel;
+mod fixed_kernel;
 pub(crate) mod fixed_rows;
+pub(crate) mod fixed_weights;
 pub(crate) mod panels;
+mod single_kernel;
 pub(crate) mod unpacked;
 pub(crate) mod weights;
 

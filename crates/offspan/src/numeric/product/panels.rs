@@ -10,82 +10,52 @@
 
 use rayon::prelude::*;
 
-use crate::numeric::vector::{dispatch, outer_chains};
-
-/// Columns of the result that the inner loop computes at once.
+/// Columns of the result that one vector of the widest kind holds.
 pub(crate) const PANEL: usize = 16;
-/// Rows that share one read of a panel: 6 × 16 sums fill the registers of AVX2.
-const ROWS: usize = 6;
-/// Panels that one row runs along at once, to have enough independent chains.
-pub(crate) const PANELS_OF_ONE_ROW: usize = 4;
 /// With fewer rows than this, threads share the panels instead of the rows.
 const FEW_ROWS: usize = 8;
 /// Panels per task then.
 const PANELS_PER_TASK: usize = 32;
+/// Bytes of a matrix from which on that pays: reading fewer takes no longer than to wake a thread.
+const SHARED_BYTES: usize = 1 << 20;
 
-/// What is multiplied, and the inner loops over one block.
-pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
+/// What is multiplied.
+pub(crate) trait Number: Copy + Default + PartialEq + Send + Sync + 'static {
     /// Terms of a block: a panel's block stays in the first cache while all rows pass.
     const DEPTH: usize;
     /// Terms that one instruction takes together.
     const STEP: usize;
-    /// Leave to use instructions, asked for once per product.
-    type Token: Copy;
 
-    /// What this processor has.
-    fn token() -> Self::Token;
-
-    /// The sums of COUNT rows against one panel, over the terms of a block.
-    fn sums<const COUNT: usize>(
-        token: Self::Token,
-        panel: &[Self],
-        rows: &[Self],
-    ) -> [[f32; PANEL]; COUNT];
-
-    /// The sums of one row against several panels, same bits as [`Number::sums`].
-    fn sums_of_one_row(
-        token: Self::Token,
-        panels: [&[Self]; PANELS_OF_ONE_ROW],
-        row: &[Self],
-    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW];
+    /// Runs work with the inner loops for the instructions in use.
+    fn with_kernel(work: impl WithKernel<Self>);
 }
 
-/// Chains of fused multiply-adds from zero.
-impl Number for f32 {
-    const DEPTH: usize = 256;
-    const STEP: usize = 1;
-    type Token = ();
+/// Work that is compiled for each kind of inner loop.
+pub(crate) trait WithKernel<N> {
+    fn run<K: Kernel<N>>(self, kernel: K);
+}
 
-    #[inline(always)]
-    fn token() {}
+/// The sums of some rows against some panels.
+pub(crate) trait Sums {
+    fn put(&mut self, row: usize, panel: usize, sums: &[f32; PANEL]);
+}
 
-    #[inline(always)]
-    fn sums<const COUNT: usize>((): (), panel: &[f32], rows: &[f32]) -> [[f32; PANEL]; COUNT] {
-        outer_chains(rows, panel)
-    }
+/// The inner loop over one block, for one set of instructions. All give the same bits.
+pub(crate) trait Kernel<N>: Copy + Sync {
+    /// Panels that a group of rows runs along at once.
+    const PANELS: usize;
+    /// Panels that one row runs along at once, to have enough independent chains.
+    const PANELS_OF_ONE_ROW: usize = 4;
 
-    #[inline(always)]
-    fn sums_of_one_row(
-        (): (),
-        [a, b, c, d]: [&[f32]; PANELS_OF_ONE_ROW],
-        row: &[f32],
-    ) -> [[f32; PANEL]; PANELS_OF_ONE_ROW] {
-        let mut sums = [[0.0f32; PANEL]; PANELS_OF_ONE_ROW];
-        let panels = a
-            .chunks_exact(PANEL)
-            .zip(b.chunks_exact(PANEL))
-            .zip(c.chunks_exact(PANEL))
-            .zip(d.chunks_exact(PANEL));
-        for (&x, (((a, b), c), d)) in row.iter().zip(panels) {
-            for j in 0..PANEL {
-                sums[0][j] = x.mul_add(a[j], sums[0][j]);
-                sums[1][j] = x.mul_add(b[j], sums[1][j]);
-                sums[2][j] = x.mul_add(c[j], sums[2][j]);
-                sums[3][j] = x.mul_add(d[j], sums[3][j]);
-            }
-        }
-        sums
-    }
+    /// Lets the compiler use the instructions.
+    fn vectorize(self, work: impl FnOnce());
+
+    /// How many rows the loop takes where so many are left: the numbers that [`Kernel::sums`] knows.
+    fn group(left: usize) -> usize;
+
+    /// Sums over the terms of a block: of a group of rows, whose terms lie side by side, against one
+    /// panel or [`Kernel::PANELS`], or of one row against [`Kernel::PANELS_OF_ONE_ROW`].
+    fn sums(self, rows: usize, terms: &[N], panels: &[&[N]], out: &mut impl Sums);
 }
 
 /// A matrix B of one row per column of the result x·Bᵀ.
@@ -95,6 +65,9 @@ pub(crate) struct Packed<N> {
     depth: usize,
     /// `[block of terms][panel][step][column][term of the step]`, filled up with zeros.
     numbers: Vec<N>,
+    /// Steps at the start of each block of each panel in which all numbers are zero: what they would
+    /// add is nothing, and they are not read.
+    empty: Vec<usize>,
 }
 
 impl<N: Number> Packed<N> {
@@ -112,19 +85,23 @@ impl<N: Number> Packed<N> {
                 }
             });
         }
-        Packed { rows, depth, numbers }
+        let mut packed = Packed { rows, depth, numbers, empty: Vec::new() };
+        packed.empty = packed.blocks().flat_map(|block| block.empty_steps()).collect();
+        packed
     }
 
     fn blocks(&self) -> impl Iterator<Item = Block<'_, N>> {
         let width = self.rows.next_multiple_of(PANEL);
-        (0..self.depth).step_by(N::DEPTH).map(move |start| {
+        (0..self.depth).step_by(N::DEPTH).enumerate().map(move |(index, start)| {
             let terms = N::DEPTH.min(self.depth - start);
             let padded = terms.next_multiple_of(N::STEP);
+            let panels = width / PANEL;
             Block {
                 start,
                 terms,
                 padded,
                 numbers: &self.numbers[width * start..][..width * padded],
+                empty: self.empty.get(index * panels..(index + 1) * panels).unwrap_or_default(),
             }
         })
     }
@@ -132,7 +109,8 @@ impl<N: Number> Packed<N> {
     /// out = x·Bᵀ; both row-major. Many rows on the calling thread, few rows on all threads.
     pub(crate) fn product(&self, x: &[N], out: &mut [f32]) {
         let few = self.depth > 0 && x.len() / self.depth < FEW_ROWS;
-        if few && self.rows > PANEL * PANELS_PER_TASK {
+        let worth_it = size_of_val(&self.numbers[..]) >= SHARED_BYTES;
+        if few && worth_it && self.rows > PANEL * PANELS_PER_TASK {
             return self.shared_product(x, out);
         }
         self.multiply(x, out, |rows, mut results| self.panels(0, rows, &mut results));
@@ -169,23 +147,36 @@ impl<N: Number> Packed<N> {
 
     /// Adds to results that begin with panel `first`.
     fn panels(&self, first: usize, rows: &[&[N]], results: &mut [&mut [f32]]) {
+        N::with_kernel(Panels { packed: self, first, rows, results });
+    }
+}
+
+/// Rows against some of the panels.
+struct Panels<'a, 'r, N> {
+    packed: &'a Packed<N>,
+    first: usize,
+    rows: &'a [&'a [N]],
+    results: &'a mut [&'r mut [f32]],
+}
+
+impl<N: Number> WithKernel<N> for Panels<'_, '_, N> {
+    fn run<K: Kernel<N>>(self, kernel: K) {
+        let Panels { packed, first, rows, results } = self;
         let Some(width) = results.first().map(|result| result.len()) else { return };
-        let token = N::token();
-        dispatch(
+        kernel.vectorize(
             #[inline(always)]
             || {
-                let mut groups = Vec::new();
-                for block in self.blocks() {
-                    let size = PANEL * block.padded;
-                    let panels = &block.numbers[first * size..];
-                    let panels = &panels[..width.div_ceil(PANEL) * size];
-                    if rows.len() == 1 {
-                        block.one_row(token, panels, rows[0], results[0], &mut groups);
-                        continue;
-                    }
-                    block.gather(rows, &mut groups);
-                    for (panel, column) in panels.chunks_exact(size).zip((0..).step_by(PANEL)) {
-                        block.all_rows(token, panel, &groups, results, column);
+                let panels = first..first + width.div_ceil(PANEL);
+                let mut terms = Vec::new();
+                for block in packed.blocks() {
+                    block.gather::<K>(rows, &mut terms);
+                    let together = if rows.len() == 1 { K::PANELS_OF_ONE_ROW } else { K::PANELS };
+                    let mut next = panels.start;
+                    while next < panels.end {
+                        let count = if next + together <= panels.end { together } else { 1 };
+                        let column = (next - first) * PANEL;
+                        block.add_to(kernel, next..next + count, &terms, results, column);
+                        next += count;
                     }
                 }
             },
@@ -200,64 +191,98 @@ struct Block<'a, N> {
     /// Terms, filled up to whole steps.
     padded: usize,
     numbers: &'a [N],
+    /// Per panel.
+    empty: &'a [usize],
 }
 
-impl<N: Number> Block<'_, N> {
-    /// Terms of the rows in the order in which the inner loop reads them: groups of [`ROWS`] rows,
-    /// step by step; the last group is filled up with zeros.
+/// Panels that an inner loop takes at most.
+const MOST_PANELS: usize = 4;
+
+impl<'a, N: Number> Block<'a, N> {
+    fn panel(&self, index: usize) -> &'a [N] {
+        let size = PANEL * self.padded;
+        &self.numbers[index * size..][..size]
+    }
+
+    /// Of each panel.
+    fn empty_steps(&self) -> Vec<usize> {
+        let count = self.numbers.len() / (PANEL * self.padded).max(1);
+        let steps = |panel: usize| {
+            let mut steps = self.panel(panel).chunks_exact(PANEL * N::STEP);
+            let full = steps.position(|step| step.iter().any(|x| *x != N::default()));
+            full.unwrap_or(self.padded / N::STEP)
+        };
+        (0..count).map(steps).collect()
+    }
+
+    /// Terms of the rows in the order in which the inner loop reads them: group by group, step by
+    /// step; the last group is filled up with zeros.
     #[inline(always)]
-    fn gather(&self, rows: &[&[N]], groups: &mut Vec<N>) {
-        groups.clear();
-        groups.resize(rows.len().div_ceil(ROWS) * ROWS * self.padded, N::default());
-        for (group, rows) in groups.chunks_exact_mut(ROWS * self.padded).zip(rows.chunks(ROWS)) {
-            for (i, row) in rows.iter().enumerate() {
-                interleave::<N>(&row[self.start..][..self.terms], ROWS, i, group);
+    fn gather<K: Kernel<N>>(&self, rows: &[&[N]], terms: &mut Vec<N>) {
+        terms.clear();
+        let mut left = rows;
+        while !left.is_empty() {
+            let group = if rows.len() == 1 { 1 } else { K::group(left.len()) };
+            let (now, later) = left.split_at(group.min(left.len()));
+            let begin = terms.len();
+            terms.resize(begin + group * self.padded, N::default());
+            for (i, row) in now.iter().enumerate() {
+                let from = &row[self.start..][..self.terms];
+                interleave::<N>(from, group, i, &mut terms[begin..]);
             }
+            left = later;
         }
     }
 
-    /// One panel, all rows.
+    /// Some panels, all rows.
     #[inline(always)]
-    fn all_rows(
+    fn add_to<K: Kernel<N>>(
         &self,
-        token: N::Token,
-        panel: &[N],
-        groups: &[N],
+        kernel: K,
+        panels: std::ops::Range<usize>,
+        mut terms: &[N],
         results: &mut [&mut [f32]],
         column: usize,
     ) {
-        let groups = groups.chunks_exact(ROWS * self.padded);
-        for (group, results) in groups.zip(results.chunks_mut(ROWS)) {
-            let sums = N::sums::<ROWS>(token, panel, group);
-            for (sums, result) in sums.iter().zip(results) {
-                add(sums, &mut result[column..]);
-            }
+        let Some(empty) = self.empty[panels.clone()].iter().min() else { return };
+        let steps = self.padded / N::STEP - empty;
+        if steps == 0 {
+            return;
+        }
+        let mut views = [&self.numbers[..0]; MOST_PANELS];
+        let views = &mut views[..panels.len()];
+        for (view, index) in views.iter_mut().zip(panels) {
+            *view = &self.panel(index)[empty * PANEL * N::STEP..];
+        }
+        let alone = results.len() == 1;
+        let mut left = &mut results[..];
+        while !left.is_empty() {
+            let group = if alone { 1 } else { K::group(left.len()) };
+            let (now, later) = left.split_at_mut(group.min(left.len()));
+            let (own, others) = terms.split_at(group * self.padded);
+            let mut sums = AddTo { results: now, column };
+            kernel.sums(group, &own[empty * group * N::STEP..], views, &mut sums);
+            (left, terms) = (later, others);
         }
     }
+}
 
-    /// One row, several panels at once.
+/// Sums that are added to rows of the result, from a column on.
+struct AddTo<'a, 'r> {
+    results: &'a mut [&'r mut [f32]],
+    column: usize,
+}
+
+impl Sums for AddTo<'_, '_> {
     #[inline(always)]
-    fn one_row(
-        &self,
-        token: N::Token,
-        panels: &[N],
-        row: &[N],
-        result: &mut [f32],
-        buffer: &mut Vec<N>,
-    ) {
-        buffer.clear();
-        buffer.extend_from_slice(&row[self.start..][..self.terms]);
-        buffer.resize(self.padded, N::default());
-        let size = PANEL * self.padded;
-        let mut groups = panels.chunks_exact(PANELS_OF_ONE_ROW * size);
-        let mut results = result.chunks_mut(PANEL);
-        for group in &mut groups {
-            let panels = std::array::from_fn(|i| &group[i * size..][..size]);
-            let sums = N::sums_of_one_row(token, panels, buffer);
-            sums.iter().zip(&mut results).for_each(|(sums, result)| add(sums, result));
-        }
-        for (panel, result) in groups.remainder().chunks_exact(size).zip(results) {
-            add(&N::sums::<1>(token, panel, buffer)[0], result);
+    fn put(&mut self, row: usize, panel: usize, sums: &[f32; PANEL]) {
+        // Rows that only fill up a group have no result.
+        let Some(result) = self.results.get_mut(row) else { return };
+        let result = &mut result[self.column + panel * PANEL..];
+        // A panel of known width stays in registers.
+        match result.first_chunk_mut::<PANEL>() {
+            Some(result) => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
+            None => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
         }
     }
 }
@@ -273,14 +298,5 @@ fn interleave<N: Number>(terms: &[N], count: usize, index: usize, out: &mut [N])
     }
     if let Some(to) = steps.next() {
         to[index * N::STEP..][..rest.len()].copy_from_slice(rest);
-    }
-}
-
-#[inline(always)]
-fn add(sums: &[f32; PANEL], result: &mut [f32]) {
-    // A panel of known width stays in registers.
-    match result.first_chunk_mut::<PANEL>() {
-        Some(result) => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
-        None => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
     }
 }

@@ -7,14 +7,20 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
+#[cfg(target_arch = "x86_64")]
+use crate::numeric::instructions::Leave;
+#[cfg(target_arch = "x86_64")]
+use crate::numeric::tile;
 use crate::numeric::vector::{dispatch, outer_chains};
 use crate::{Precision, Real};
 
 /// Terms of a chain: a panel of so many stays in the first cache while all rows pass.
 const DEPTH: usize = 256;
 /// Rows that share one read of a panel. Its columns are 8 in double precision and 16 in single: 6 × 8
-/// sums fill the registers of AVX2.
+/// sums fill 16 registers of 256 bits.
 const ROWS: usize = 6;
+/// The same where there are 32 registers of 512 bits: 24 × 8.
+const WIDE_ROWS: usize = 24;
 /// Rows of one task in [`product`].
 const ROWS_PER_TASK: usize = 120;
 
@@ -29,13 +35,35 @@ pub(crate) fn multiply<T: Real>(
 ) {
     assert_eq!((a.nrows(), a.ncols(), b.ncols()), (c.nrows(), b.nrows(), c.ncols()));
     c.fill(T::default());
+    #[cfg(target_arch = "x86_64")]
+    if let Leave::Avx512(simd) | Leave::Avx512Vnni(simd, _) = Leave::chosen()
+        && a.nrows() > 1
+    {
+        return simd.vectorize(
+            #[inline(always)]
+            || match T::PRECISION {
+                Precision::F32 => add_product::<T, 16, WIDE_ROWS>(&mut c, a, b, |rows, panel| {
+                    let mut sums = [[[0.0; 16]; 1]; WIDE_ROWS];
+                    let panel = bytemuck::cast_slice(panel);
+                    tile::single(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
+                    bytemuck::cast(sums)
+                }),
+                Precision::F64 => add_product::<T, 8, WIDE_ROWS>(&mut c, a, b, |rows, panel| {
+                    let mut sums = [[[0.0; 8]; 1]; WIDE_ROWS];
+                    let panel = bytemuck::cast_slice(panel);
+                    tile::double(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
+                    bytemuck::cast(sums)
+                }),
+            },
+        );
+    }
     dispatch(
         #[inline(always)]
         || match (T::PRECISION, a.nrows()) {
-            (Precision::F32, 1) => add_product::<T, 16, 1>(&mut c, a, b),
-            (Precision::F32, _) => add_product::<T, 16, ROWS>(&mut c, a, b),
-            (Precision::F64, 1) => add_product::<T, 8, 1>(&mut c, a, b),
-            (Precision::F64, _) => add_product::<T, 8, ROWS>(&mut c, a, b),
+            (Precision::F32, 1) => add_product::<T, 16, 1>(&mut c, a, b, outer_chains),
+            (Precision::F32, _) => add_product::<T, 16, ROWS>(&mut c, a, b, outer_chains),
+            (Precision::F64, 1) => add_product::<T, 8, 1>(&mut c, a, b, outer_chains),
+            (Precision::F64, _) => add_product::<T, 8, ROWS>(&mut c, a, b, outer_chains),
         },
     );
 }
@@ -55,6 +83,7 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
     c: &mut ArrayViewMut2<'_, T>,
     a: ArrayView2<'_, T>,
     b: ArrayView2<'_, T>,
+    chains: impl Fn(&[T], &[T]) -> [[T; PANEL]; GROUP],
 ) {
     let (rows, depth, columns) = (a.nrows(), a.ncols(), b.ncols());
     let mut groups = Vec::new();
@@ -82,7 +111,7 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
                 places.zip(terms).for_each(|(place, &x)| *place = x);
             }
             for (group, terms_of_group) in groups.chunks_exact(GROUP * terms).enumerate() {
-                let sums: [[T; PANEL]; GROUP] = outer_chains(terms_of_group, panel);
+                let sums = chains(terms_of_group, panel);
                 for (row, sums) in (group * GROUP..rows).zip(&sums) {
                     let mut out = c.slice_mut(s![row, first..first + width]);
                     out.iter_mut().zip(sums).for_each(|(out, &sum)| *out += sum);

@@ -7,6 +7,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::error::names::names;
+use crate::numeric::hadamard;
 use crate::numeric::linalg;
 use crate::numeric::math;
 use crate::numeric::product::weights::Weights;
@@ -253,8 +254,7 @@ fn spin<T: Real>(x: &[T], signs: &[Vec<T>; 3], buffer: &mut [T]) {
     tail.fill(T::default());
     T::walsh_hadamard(buffer);
     for signs in &signs[1..] {
-        vector::multiply(buffer, signs);
-        T::walsh_hadamard(buffer);
+        hadamard::signed_transform(buffer, signs);
     }
 }
 

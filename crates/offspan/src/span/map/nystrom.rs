@@ -211,7 +211,7 @@ pub(super) fn build<T: Real>(
         let what = "squared norms of the landmarks".to_owned();
         return Err(Error::TooLarge { what, single: T::PRECISION == Precision::F32 });
     }
-    let (distinct, width) = (vector.output(), vector.input());
+    let width = vector.input();
     // The whitening divides by roots of small eigenvalues, so K̃ and all that follows is f64.
     let wide = vector.widen();
     let mut gram = kernel_matrix(&wide);
@@ -220,30 +220,7 @@ pub(super) fn build<T: Real>(
         let what = "kernel values of the landmarks".to_owned();
         return Err(Error::TooLarge { what, single: false });
     }
-    let eigen = linalg::symmetric_eigen(gram.view())?;
-    drop(gram);
-    let largest = eigen.values[0];
-    if largest <= 0.0 {
-        return Err(Error::NoVariance { what: "the landmark kernel".to_owned() });
-    }
-    let cut = floor.relative * largest;
-    let above = eigen.values.iter().take_while(|&&value| value > cut).count();
-    let rank = match floor.rule {
-        FloorRule::Drop => above,
-        FloorRule::Clamp => eigen.values.len(),
-    };
-    let mut whitening = eigen.vectors.slice(s![..rank, ..]).to_owned();
-    for (mut row, &value) in whitening.rows_mut().into_iter().zip(&eigen.values) {
-        row /= value.max(cut).max(f64::MIN_POSITIVE).sqrt();
-    }
-    let report = RankReport {
-        landmarks: chosen,
-        distinct,
-        rank,
-        smallest_kept: eigen.values[above - 1] / largest,
-        largest_under_floor: eigen.values.get(above).map(|value| value / largest),
-        floor,
-    };
+    let (whitening, report) = whiten(gram, kernel, floor, chosen)?;
     // For the linear kernel Φ(x) = Λ̃^(−1/2)Ũᵀ·L·x is one well-conditioned matrix on x itself: take
     // it, and neither M kernel values nor their amplified rounding are ever computed.
     let (raw, whitening) = if kernel == Kernel::Linear {
@@ -253,6 +230,61 @@ pub(super) fn build<T: Real>(
         (RawMap::Kernel(vector), whitening)
     };
     Ok(FeatureMap { raw, whitening: Some(whitening), rank: Some(report) })
+}
+
+/// A with AᵀA = K̃⁻¹, as far as K̃ has a rank, and what was found of its eigenvalues.
+///
+/// Every such A gives the same residuals. Where no eigenvalue has to be left out or raised it is L⁻¹ of
+/// K̃ = LLᵀ, which needs no eigenvectors.
+fn whiten(
+    gram: Array2<f64>,
+    kernel: Kernel,
+    floor: EigenFloor,
+    landmarks: usize,
+) -> Result<(Array2<f64>, RankReport)> {
+    let distinct = gram.nrows();
+    let no_variance = || Error::NoVariance { what: "the landmark kernel".to_owned() };
+    let report = |values: &[f64], above: usize, rank: usize| RankReport {
+        landmarks,
+        distinct,
+        rank,
+        smallest_kept: values[above - 1] / values[0],
+        largest_under_floor: values.get(above).map(|value| value / values[0]),
+        floor,
+    };
+    let above = |values: &[f64]| {
+        let cut = floor.relative * values[0];
+        values.iter().take_while(|&&value| value > cut).count()
+    };
+    // Landmarks outnumber the dimensions of a linear kernel more often than not.
+    if kernel != Kernel::Linear {
+        let values = linalg::symmetric_eigenvalues(gram.view())?;
+        if values[0] <= 0.0 {
+            return Err(no_variance());
+        }
+        if above(&values) == distinct
+            && let Ok(lower) = linalg::cholesky(gram.view())
+        {
+            return Ok((linalg::lower_inverse(lower.view()), report(&values, distinct, distinct)));
+        }
+    }
+    let eigen = linalg::symmetric_eigen(gram.view())?;
+    drop(gram);
+    let largest = eigen.values[0];
+    if largest <= 0.0 {
+        return Err(no_variance());
+    }
+    let above = above(&eigen.values);
+    let rank = match floor.rule {
+        FloorRule::Drop => above,
+        FloorRule::Clamp => distinct,
+    };
+    let cut = floor.relative * largest;
+    let mut whitening = eigen.vectors.slice(s![..rank, ..]).to_owned();
+    for (mut row, &value) in whitening.rows_mut().into_iter().zip(&eigen.values) {
+        row /= value.max(cut).max(f64::MIN_POSITIVE).sqrt();
+    }
+    Ok((whitening, report(&eigen.values, above, rank)))
 }
 
 #[cfg(test)]
