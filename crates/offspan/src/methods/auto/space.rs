@@ -341,9 +341,10 @@ mod tests {
             lengths: rows.lengths.clone(),
         };
         let (a, b) = (double.read(&rows), single.read(&rough));
-        // A square root magnifies what rounding leaves of a distance of 0.
+        // A square root magnifies what rounding leaves of a distance of 0, which is some 1e-6 of the row's
+        // squared length of about 200.
         for (a, b) in a.iter().zip(&b).map(|(a, b)| (a * a.abs(), b * b.abs())) {
-            assert!((a - b).abs() <= 1e-4 * (1.0 + a.abs()), "{a} {b}");
+            assert!((a - b).abs() <= 1e-3 * (1.0 + a.abs()), "{a} {b}");
         }
     }
 
