@@ -270,13 +270,10 @@ fn shrunk_covariance(rows: &Array2<f64>) -> Result<Shrunk> {
     let drawn = Array1::from_iter(
         eigen.values.iter().map(|value| (1.0 - shrinkage) * value + shrinkage * mean),
     );
-    // Rows of one class that are all alike have no variance at all.
-    let floor = (SMALLEST_VARIANCE * drawn[0]).max(f64::MIN_POSITIVE);
-    Ok(Shrunk {
-        variances: drawn.mapv(|value| value.max(floor)),
-        directions: eigen.vectors,
-        shrinkage,
-    })
+    // Where the rows of each class are all alike, there is no scale: any will do.
+    let largest = if drawn[0] > 0.0 { drawn[0] } else { 1.0 };
+    let variances = drawn.mapv(|value| value.max(SMALLEST_VARIANCE * largest));
+    Ok(Shrunk { variances, directions: eigen.vectors, shrinkage })
 }
 
 #[cfg(test)]
@@ -365,6 +362,7 @@ mod tests {
             rest: rows.rest,
             lengths: rows.lengths,
         };
-        assert!(space.read(&rows).iter().all(|term| term.is_finite()));
+        let terms = space.read(&rows);
+        assert!(terms.iter().all(|term| term.is_finite()), "{space:?} {terms}");
     }
 }
