@@ -5,6 +5,11 @@
 //! That is as little as products in `f32` leave, unless small eigenvalues matter. Sums of [`DEPTH`] products
 //! are whole numbers below 2³¹; they are added in `f64`, and nothing depends on the instructions.
 
+#![allow(
+    clippy::manual_clamp,
+    reason = "two instructions; a clamp also looks for NaN, which rows have not"
+)]
+
 use std::ops::Range;
 
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};

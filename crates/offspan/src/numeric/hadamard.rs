@@ -3,6 +3,8 @@
 //! Rounds whose partners lie at least a vector apart vectorise by themselves. The first three, whose
 //! partners sit in one vector, take shuffles that compilers do not find; they are written out.
 
+#![allow(clippy::needless_range_loop, reason = "pairs of a transform are found by their places")]
+
 use crate::numeric::instructions::Leave;
 use crate::numeric::vector::{dispatch, multiply};
 use crate::{Precision, Real};

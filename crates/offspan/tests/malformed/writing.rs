@@ -16,7 +16,7 @@ fn places_that_cannot_be_written() {
         ),
         (
             "scores in a missing folder",
-            |d| told(write_npy_f64(&d.join("no/x.npy"), &[1.0])),
+            |d| told(write_npy_f64(d.join("no/x.npy"), &[1.0])),
             "cannot create a file for {dir}/no/x.npy: No such file or directory…",
         ),
         (

@@ -42,7 +42,7 @@ impl<T: Real> Planes<T> {
         for (cluster, centre) in centres.rows().into_iter().enumerate() {
             let members: Vec<usize> =
                 (0..rows.nrows()).filter(|&row| nearest[row] == cluster).collect();
-            let members = rows.select(Axis(0), &members) - &centre;
+            let members = rows.select(Axis(0), &members) - centre;
             let leading = leading_directions(&members)?;
             let first = cluster * DIRECTIONS;
             directions.slice_mut(s![first..first + leading.nrows(), ..]).assign(&leading);

@@ -1,5 +1,10 @@
 //! The inner loops of products in 16-bit fixed point. Integers round nowhere, so all give the same bits.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "sums stay in registers where indices are constants"
+)]
+
 use super::panels::{Kernel, Number, PANEL, Sums, WithKernel};
 use crate::numeric::instructions::Leave;
 
