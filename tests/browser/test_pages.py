@@ -293,7 +293,7 @@ class WrittenPages(unittest.TestCase):
         lead = re.sub("[\u00a0\u202f]", " ", lead)
         shown = next(result for result in results["results"] if title == f"{result['method']} on {results['pack']}")
         threshold = facts["threshold"].split(":")[0]
-        float(threshold)
+        float(threshold.replace("\N{MINUS SIGN}", "-"))
         self.assertIn(f"below {threshold} ", lead)
         self.assertIn(f"{percent(1 - results['metrics']['tpr'])} of ordinary samples", lead)
         for name, found in shown["sets"].items():
