@@ -16,8 +16,8 @@ from .._progress import Report, reporter
 from ..errors import FormatError, InputError
 from .parts import UNSTEADY, Part, Place, Sealed
 
-#: How many parts a merge takes; the tree of a thousand partitions has four levels.
-FAN = 8
+#: How many parts a merge takes, and has in memory; the tree of a thousand partitions has five levels.
+FAN = 4
 
 
 class Engine(Protocol):
