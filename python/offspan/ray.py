@@ -77,7 +77,7 @@ def fit(
         engine = _Files(paths, columns, storage)
     elif isinstance(rows, ray.data.Dataset):
         columns = Columns.chosen(_columns_of(rows), features, logits, labels)
-        engine = _Blocks(rows.select_columns(columns.names).materialize(), columns)
+        engine = _Blocks(_in_order(rows.select_columns(columns.names)), columns)
     else:
         raise InputError(f"rows: expected a Ray dataset or a list of paths, got {type(rows).__name__}")
     return driver.fit(plan, engine, progress, checkpoint)
@@ -114,6 +114,17 @@ def _with_answers(table: Any, detector: Any, answer: Answer, columns: Columns) -
     for name, values in scoring.answers(opened, answer, columns, table).items():
         table = table.append_column(name, [values])
     return table
+
+
+def _in_order(rows: Any) -> Any:
+    """Materialise a dataset with its blocks in their order, not in that in which they are done: rows are numbered."""
+    options = rows.context.execution_options
+    before = options.preserve_order
+    options.preserve_order = True
+    try:
+        return rows.materialize()
+    finally:
+        options.preserve_order = before
 
 
 def _columns_of(rows: Any) -> list[str]:
