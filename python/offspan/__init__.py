@@ -29,6 +29,7 @@ from ._kpca import KPCA
 from ._method import Method, make, methods
 from ._moments import Moments
 from ._monitor import BatchReport, Monitor
+from ._plan import FitPlan
 from .errors import FormatError, InputError, NotFittedError, OffspanError
 
 #: Load a detector file.
@@ -42,6 +43,7 @@ __all__ = [
     "Explanation",
     "FeatureMap",
     "FitCheck",
+    "FitPlan",
     "FormatError",
     "InputError",
     "Method",

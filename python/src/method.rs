@@ -27,7 +27,7 @@ pub(crate) fn catalogue(py: Python<'_>) -> PyResult<String> {
 #[pyclass(frozen, module = "offspan._internal")]
 pub(crate) struct Method {
     pub(crate) spec: MethodSpec,
-    seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl Method {

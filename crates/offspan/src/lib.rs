@@ -53,7 +53,9 @@ mod training;
 pub use ndarray;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
-pub use detector::{Decisions, Detector, DetectorInfo, FitOptions, TrainingInfo};
+pub use detector::{
+    Decisions, Detector, DetectorInfo, FitOptions, FitPart, FitPlan, PlanOptions, TrainingInfo,
+};
 pub use error::wording::name_parameters_as_flags;
 pub use error::{Error, Result};
 pub use io::SyntheticFeatures;

@@ -2,13 +2,15 @@
 
 mod decision;
 mod explain;
+mod plan;
 
 pub use decision::Decisions;
+pub use plan::{FitPart, FitPlan, PlanOptions};
 
 use std::path::Path;
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +161,7 @@ impl Detector {
         check_options(data, head, options)?;
         let hold_out = choose_hold_out(data, options)?;
         let (checkpoint, observer) = (options.checkpoint, options.observer);
-        let training = Training { data, head, hold_out, checkpoint, observer };
+        let training = Training { hold_out, checkpoint, ..Training::new(data, head, observer) };
         let checked: Vec<Result<ValidMethod>> = specs
             .iter()
             .map(|spec| {
@@ -200,13 +202,20 @@ impl Detector {
         known: &Statistics,
         options: &FitOptions<'_>,
     ) -> Result<Self> {
-        let fitted = method.fit(training, known)?;
-        let mut detector =
-            Self::without_threshold(method.spec().clone(), training.data.width(), fitted);
+        let mut detector = Self::fit_model(method, training, known)?;
         if let Some(calibration) = detector.calibration_of(training, options)? {
             detector.set_calibration(calibration);
         }
         Ok(detector)
+    }
+
+    fn fit_model(
+        method: &ValidMethod,
+        training: &Training<'_>,
+        known: &Statistics,
+    ) -> Result<Self> {
+        let fitted = method.fit(training, known)?;
+        Ok(Self::without_threshold(method.spec().clone(), training.data.width(), fitted))
     }
 
     fn without_threshold(spec: MethodSpec, width: usize, fitted: Fitted<Model>) -> Self {
@@ -286,11 +295,28 @@ impl Detector {
             return calibration(scores, promise, CalibrationSource::Given, observer).map(Some);
         }
         let data = training.data;
-        let rows: Vec<usize> = training.hold_out.held_out(data.rows()).collect();
+        let rows =
+            training.settled_rows(|| Ok(training.hold_out.held_out(data.rows()).collect()))?;
         if rows.is_empty() {
             return Ok(None);
         }
-        observer.begin("threshold from held-out rows", rows.len() as u64);
+        let stage = "threshold from held-out rows";
+        let scores = training.of_each(stage, &rows, 1, |rows| {
+            observer.begin(stage, rows.len() as u64);
+            let scores = self.score_rows(data, rows, observer)?;
+            Ok(Array1::from(scores).insert_axis(Axis(1)))
+        })?;
+        let scores = scores.into_iter().collect();
+        calibration(scores, promise, CalibrationSource::HeldOut, observer).map(Some)
+    }
+
+    /// Scores of some rows of a dataset.
+    fn score_rows(
+        &self,
+        data: &Dataset<'_>,
+        rows: &[usize],
+        observer: &dyn Observer,
+    ) -> Result<Vec<f64>> {
         let mut scores = Vec::with_capacity(rows.len());
         for round in rows.chunks(BLOCK * BLOCKS_PER_ROUND) {
             check_interrupt(observer)?;
@@ -306,7 +332,7 @@ impl Detector {
             scores.extend(in_order(blocks)?.into_iter().flatten());
             observer.advance(round.len() as u64);
         }
-        calibration(scores, promise, CalibrationSource::HeldOut, observer).map(Some)
+        Ok(scores)
     }
 
     /// Removes the checkpoints of a fit that is saved.

@@ -206,6 +206,26 @@ pub enum Error {
         hint: String,
     },
 
+    /// A row is asked for that is on another machine.
+    #[error("{what}: row {row} is not at hand; a fit from parts sees its rows in passes only")]
+    NotAtHand {
+        /// Which array.
+        what: String,
+        /// Row, from 0.
+        row: usize,
+    },
+
+    /// A fit from parts needs another pass over its rows before it can go on.
+    #[error("the fit waits for a pass over its rows: {stage}")]
+    Paused {
+        /// What the pass finds.
+        stage: String,
+    },
+
+    /// A plan was used in a way that it cannot be.
+    #[error("{0}")]
+    Plan(String),
+
     /// The requested share of variance leaves nothing to measure.
     #[error(
         "{ask} keeps all {dimensions} directions, so the plain residual of every row would be 0; ask for less, or use {}",

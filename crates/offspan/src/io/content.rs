@@ -24,6 +24,10 @@ pub enum Content {
     Moments,
     /// A fit whose rows come bit by bit.
     PartialFit,
+    /// A fit by passes over rows that lie elsewhere.
+    FitPlan,
+    /// What a pass found on some of the rows.
+    FitPart,
     /// A safetensors file of another program, such as features.
     Tensors,
     /// A `.npy` file of anything but scores, such as features.
@@ -42,12 +46,14 @@ pub enum Content {
 }
 
 /// The kinds whose files are safetensors with a JSON document of ours.
-const WITH_DOCUMENT: [Content; 5] = [
+const WITH_DOCUMENT: [Content; 7] = [
     Content::Detector,
     Content::Monitor,
     Content::Checkpoint,
     Content::Moments,
     Content::PartialFit,
+    Content::FitPlan,
+    Content::FitPart,
 ];
 
 /// So much of the beginning tells text from other files.
@@ -94,6 +100,8 @@ impl Content {
             Content::Checkpoint => "offspan.checkpoint",
             Content::Moments => "offspan.moments",
             Content::PartialFit => "offspan.partial-fit",
+            Content::FitPlan => "offspan.fit-plan",
+            Content::FitPart => "offspan.fit-part",
             _ => unreachable!("{self} has no document"),
         }
     }
@@ -107,6 +115,8 @@ impl Content {
             Content::Checkpoint => "an offspan checkpoint",
             Content::Moments => "a file of moments",
             Content::PartialFit => "a partial fit",
+            Content::FitPlan => "a plan of a fit",
+            Content::FitPart => "a part of a fit",
             Content::Tensors => "a safetensors file such as features",
             Content::Array => "a .npy file such as features",
             Content::Scores => "a file of scores",

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::matrix::{FileKind, file_kind};
-use super::{Bytes, TensorFile, npy};
+use super::{AtHand, Bytes, TensorFile, npy};
 use crate::{Error, Result};
 
 /// One whole number per row.
@@ -14,6 +14,8 @@ pub struct Labels {
     pub(super) data: Range<usize>,
     pub(super) integer: Integer,
     pub(super) name: String,
+    /// Which rows of how many these are, if they are not all.
+    pub(super) placed: Option<(AtHand, usize)>,
 }
 
 /// The integer types that labels may have on disk.
@@ -65,7 +67,7 @@ impl From<&[i64]> for Labels {
         let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
         let data = 0..bytes.len();
         let bytes = Bytes::Memory(bytes.into());
-        Labels { bytes, data, integer: Integer::I64, name: "labels".to_owned() }
+        Labels { bytes, data, integer: Integer::I64, name: "labels".to_owned(), placed: None }
     }
 }
 
@@ -73,13 +75,21 @@ impl Labels {
     /// Number of labels.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.data.len() / self.integer.size()
+        match &self.placed {
+            Some((_, total)) => *total,
+            None => self.data.len() / self.integer.size(),
+        }
+    }
+
+    /// The same labels as those of some of `total` rows.
+    pub(super) fn placed(self, at_hand: AtHand, total: usize) -> Self {
+        Labels { placed: Some((at_hand, total)), ..self }
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
+        self.len() == 0
     }
 
     /// The labels of `rows`.
@@ -92,6 +102,10 @@ impl Labels {
     pub fn read(&self, rows: Range<usize>) -> Result<Vec<i64>> {
         let size = self.integer.size();
         assert!(rows.end <= self.len(), "{} has {} labels", self.name, self.len());
+        let rows = match &self.placed {
+            Some((at_hand, _)) => at_hand.place(rows, &self.name)?,
+            None => rows,
+        };
         let at = |row: usize| self.data.start + row * size;
         let mut buffer = Vec::new();
         let bytes = self.bytes.read(at(rows.start)..at(rows.end), &mut buffer);
@@ -145,5 +159,5 @@ pub(super) fn open_npy(path: &Path) -> Result<Labels> {
         ));
     }
     let name = path.display().to_string();
-    Ok(Labels { bytes: array.bytes, data: array.data, integer, name })
+    Ok(Labels { bytes: array.bytes, data: array.data, integer, name, placed: None })
 }

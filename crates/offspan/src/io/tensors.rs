@@ -269,6 +269,7 @@ impl TensorFile {
             data: tensor.data.clone(),
             integer,
             name: self.label(name),
+            placed: None,
         })
     }
 
@@ -343,6 +344,53 @@ impl TensorFile {
         let mut out = Array2::zeros((column.rows(), 1));
         column.read_f64(0, out.view_mut())?;
         Ok(out.into_iter().collect())
+    }
+
+    /// A two-dimensional tensor of this shape, which may have no rows and numbers that are not finite.
+    pub(crate) fn table(
+        &self,
+        name: &str,
+        (rows, columns): (Option<usize>, usize),
+    ) -> Result<Array2<f64>> {
+        let shape = &self.tensor(name)?.shape;
+        let fits = shape.len() == 2 && shape[1] == columns && rows.is_none_or(|n| n == shape[0]);
+        if !fits {
+            let rows = rows.map_or_else(|| "rows".to_owned(), |rows| rows.to_string());
+            let expected = format!("[{rows}, {columns}]");
+            return Err(Error::shape(self.label(name), expected, format!("{shape:?}")));
+        }
+        let mut out = Array2::zeros((shape[0], columns));
+        if !out.is_empty() {
+            self.rows_of(name)?.read_f64(0, out.view_mut())?;
+        }
+        Ok(out)
+    }
+
+    /// A one-dimensional tensor of whole numbers.
+    pub(crate) fn counts(&self, name: &str) -> Result<Vec<u64>> {
+        let tensor = self.tensor(name)?;
+        let bytes = &self.bytes.as_slice()[tensor.data.clone()];
+        match tensor.dtype {
+            Dtype::U64 => {
+                Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
+            }
+            Dtype::U32 => {
+                let words = bytes.as_chunks().0.iter();
+                Ok(words.map(|&word| u64::from(u32::from_le_bytes(word))).collect())
+            }
+            other => Err(Error::ElementType {
+                path: self.path.clone(),
+                what: format!("`{name}`"),
+                expected: "U32 or U64",
+                got: other.to_string(),
+            }),
+        }
+    }
+
+    /// A tensor of bytes.
+    pub(crate) fn raw_bytes(&self, name: &str) -> Result<&[u8]> {
+        let tensor = self.tensor(name)?;
+        Ok(&self.bytes.as_slice()[tensor.data.clone()])
     }
 
     fn column(&self, name: &str) -> Result<Matrix> {
@@ -476,6 +524,32 @@ impl<'a> TensorWriter<'a> {
         };
         let shape = array.shape().to_vec();
         self.tensors.insert(name.into(), Entry { dtype: Dtype::I16, shape, bytes });
+    }
+
+    /// An array that nobody else keeps.
+    pub(crate) fn owned(&mut self, name: impl Into<String>, array: Array2<f64>) {
+        let shape = array.shape().to_vec();
+        let numbers: Vec<f64> = array.iter().copied().collect();
+        let bytes = Cow::Owned(f64::little_endian(&numbers));
+        self.tensors.insert(name.into(), Entry { dtype: Dtype::F64, shape, bytes });
+    }
+
+    /// Whole numbers, in half the space where they allow it.
+    pub(crate) fn counts(&mut self, name: impl Into<String>, counts: &[u64]) {
+        let small: Option<Vec<u32>> = counts.iter().map(|&n| u32::try_from(n).ok()).collect();
+        let (dtype, bytes) = match small {
+            Some(small) => (Dtype::U32, small.iter().flat_map(|n| n.to_le_bytes()).collect()),
+            None => (Dtype::U64, counts.iter().flat_map(|n| n.to_le_bytes()).collect()),
+        };
+        let bytes = Cow::Owned(bytes);
+        self.tensors.insert(name.into(), Entry { dtype, shape: vec![counts.len()], bytes });
+    }
+
+    /// Bytes of another file.
+    pub(crate) fn raw_bytes(&mut self, name: impl Into<String>, bytes: &'a [u8]) {
+        let entry =
+            Entry { dtype: Dtype::U8, shape: vec![bytes.len()], bytes: Cow::Borrowed(bytes) };
+        self.tensors.insert(name.into(), entry);
     }
 
     fn insert<T: Real>(

@@ -6,7 +6,6 @@
 use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::model::{Found, Stored};
 use super::option::{Given, OptionInfo, OptionValue, option};
@@ -15,7 +14,7 @@ use crate::io::observer::check_interrupt;
 use crate::numeric::random::{Random, Stream};
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
-use crate::training::{BLOCK, Fitted, Training, read_rows};
+use crate::training::{BLOCK, Fitted, Training, joined, read_rows};
 use crate::{Error, Result};
 
 /// Rows of the bank that a block of queries meets at a time.
@@ -125,11 +124,7 @@ impl Bank {
             })
             .collect();
         let hashes = in_order(hashes)?;
-        Ok(Fitted {
-            model: Bank(bank),
-            rows: rows.len() as u64,
-            fingerprint: xxh3_64(bytemuck::cast_slice(&hashes)),
-        })
+        Ok(Fitted { model: Bank(bank), rows: rows.len() as u64, fingerprint: joined(hashes) })
     }
 
     /// Reads a bank of at least `neighbours` unit rows.

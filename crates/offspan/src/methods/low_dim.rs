@@ -14,12 +14,13 @@ use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
 use crate::error::in_order;
 use crate::io::observer::check_interrupt;
-use crate::io::{Block, Dataset, Head, TensorWriter};
+use crate::io::{Block, Dataset, Head, Labels, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::optimise::{Stop, minimise};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::training::logits::{LogitSource, Need, energy, softmax};
+use crate::training::part::{Field, Part};
 use crate::training::statistics::{Statistics, labels_of};
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
@@ -122,34 +123,12 @@ impl LowDim {
                 format!("{classes} × {classes} × {width} = {numbers}"),
             ));
         }
-        let mut sums = Array2::<f64>::zeros((classes, classes * width));
-        let mut squares = Array2::<f64>::zeros((classes, width));
-        let mut counts = vec![0u64; classes];
-        let stage = "gradients of the training rows";
-        let fingerprint = training.for_each_chunk(stage, |rows, z| {
-            let labels = labels_of(labels, rows)?;
-            if let Some(label) = labels.iter().find(|l| !(0..classes as i64).contains(*l)) {
-                let expected = format!("classes from 0 to {}, as in the logits", classes - 1);
-                return Err(Error::shape("labels", expected, format!("label {label}")));
-            }
-            let p = probabilities(&source, rows)?;
-            // Σ p_k² z_j² of all rows, and Σ p_k z_j per class, are products of matrices.
-            squares += &linalg::product((&p * &p).t(), (&z * &z).view());
-            let members = |class: usize| -> Vec<usize> {
-                (0..rows.len()).filter(|&i| labels[i] == class as i64).collect()
-            };
-            sums.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(class, mut sum)| {
-                let members = members(class);
-                if !members.is_empty() {
-                    let (p, z) = (p.select(Axis(0), &members), z.select(Axis(0), &members));
-                    let mut gradients = Array2::zeros((classes, width));
-                    unpacked::multiply(gradients.view_mut(), p.t(), z.view());
-                    sum += &gradients.flatten();
-                }
-            });
-            labels.iter().for_each(|&label| counts[label as usize] += 1);
-            Ok(())
-        })?;
+        let mut found =
+            training.pass(GRADIENTS, || gradients(training, &source, labels, classes))?;
+        let (sums, squares): (Array2<f64>, Array2<f64>) =
+            (found.take("sums")?, found.take("squares")?);
+        let (counts, fingerprint): (Vec<u64>, u64) =
+            (found.take("counts")?, found.take("fingerprint")?);
         let rows: u64 = counts.iter().sum();
         let mean = sums.sum_axis(Axis(0)) / rows as f64;
         let variance = squares.flatten().to_owned() / rows as f64 - &mean * &mean;
@@ -173,26 +152,34 @@ impl LowDim {
         training: &Training<'_>,
         source: &LogitSource<'_>,
     ) -> Result<()> {
-        let kept = training.kept();
-        let step = kept.len().div_ceil(PROBE_ROWS);
-        let rows: Vec<usize> = kept.into_iter().step_by(step).collect();
-        let labels = labels_of(training.labels(NAME)?, &rows)?;
-        training.observer.begin("projections of the training rows", rows.len() as u64);
-        let mut x = Array2::<f64>::zeros((rows.len(), self.projection.nrows()));
-        let blocks = x
-            .axis_chunks_iter_mut(Axis(0), ROWS)
-            .into_par_iter()
-            .zip(rows.par_chunks(ROWS))
-            .map(|(out, rows)| {
-                check_interrupt(training.observer)?;
-                let mut z = Array2::<f64>::zeros((rows.len(), training.data.width()));
-                crate::training::read_rows(training.data, rows, z.view_mut())?;
-                self.project(z.view(), probabilities(source, rows)?.view(), out);
-                training.observer.advance(rows.len() as u64);
-                Ok(())
-            })
-            .collect();
-        in_order(blocks)?;
+        let rows = training.spread(PROBE_ROWS)?;
+        let stage = "projections of the training rows";
+        training.observer.begin(stage, rows.len() as u64);
+        let width = self.projection.nrows();
+        // The last column is the label.
+        let found = training.of_each(stage, &rows, width + 1, |rows| {
+            let mut x = Array2::<f64>::zeros((rows.len(), width + 1));
+            let blocks = x
+                .axis_chunks_iter_mut(Axis(0), ROWS)
+                .into_par_iter()
+                .zip(rows.par_chunks(ROWS))
+                .map(|(mut out, rows)| {
+                    check_interrupt(training.observer)?;
+                    let mut z = Array2::<f64>::zeros((rows.len(), training.data.width()));
+                    crate::training::read_rows(training.data, rows, z.view_mut())?;
+                    let p = probabilities(source, rows)?;
+                    self.project(z.view(), p.view(), out.slice_mut(s![.., ..width]));
+                    let labels = labels_of(training.labels(NAME)?, rows)?;
+                    out.column_mut(width).iter_mut().zip(labels).for_each(|(o, l)| *o = l as f64);
+                    training.observer.advance(rows.len() as u64);
+                    Ok(())
+                })
+                .collect();
+            in_order(blocks)?;
+            Ok(x)
+        })?;
+        let labels: Vec<i64> = found.column(width).iter().map(|&label| label as i64).collect();
+        let mut x = found.slice(s![.., ..width]).as_standard_layout().into_owned();
         // The mean and deviation of each projection become part of the projection.
         let mean = x.mean_axis(Axis(0)).unwrap_or_default();
         x -= &mean;
@@ -252,6 +239,50 @@ impl LowDim {
         unpacked::multiply(out.view_mut(), gradients.view(), self.projection.t());
         out += &self.offset;
     }
+}
+
+const GRADIENTS: &str = "gradients of the training rows";
+
+/// Per label, the sum of the gradients p ⊗ z; and the sum of their squares over all rows.
+fn gradients(
+    training: &Training<'_>,
+    source: &LogitSource<'_>,
+    labels: &Labels,
+    classes: usize,
+) -> Result<Part> {
+    let width = training.data.width();
+    let mut sums = Array2::<f64>::zeros((classes, classes * width));
+    let mut squares = Array2::<f64>::zeros((classes, width));
+    let mut counts = vec![0u64; classes];
+    let fingerprint = training.for_each_chunk(GRADIENTS, |rows, z| {
+        let labels = labels_of(labels, rows)?;
+        if let Some(label) = labels.iter().find(|l| !(0..classes as i64).contains(*l)) {
+            let expected = format!("classes from 0 to {}, as in the logits", classes - 1);
+            return Err(Error::shape("labels", expected, format!("label {label}")));
+        }
+        let p = probabilities(source, rows)?;
+        // Σ p_k² z_j² of all rows, and Σ p_k z_j per class, are products of matrices.
+        squares += &linalg::product((&p * &p).t(), (&z * &z).view());
+        let members = |class: usize| -> Vec<usize> {
+            (0..rows.len()).filter(|&i| labels[i] == class as i64).collect()
+        };
+        sums.axis_iter_mut(Axis(0)).into_par_iter().enumerate().for_each(|(class, mut sum)| {
+            let members = members(class);
+            if !members.is_empty() {
+                let (p, z) = (p.select(Axis(0), &members), z.select(Axis(0), &members));
+                let mut gradients = Array2::zeros((classes, width));
+                unpacked::multiply(gradients.view_mut(), p.t(), z.view());
+                sum += &gradients.flatten();
+            }
+        });
+        labels.iter().for_each(|&label| counts[label as usize] += 1);
+        Ok(())
+    })?;
+    Ok(Part::default()
+        .with("sums", Field::Sum(sums))
+        .with("squares", Field::Sum(squares))
+        .with("counts", Field::Counts(counts))
+        .with("fingerprint", Field::Hash(fingerprint)))
 }
 
 /// (ḡ_c − ḡ)/F per entry; entries that do not vary are left out.

@@ -10,6 +10,7 @@ use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
 use super::model::{Found, Model, Scorer, Stored};
 use crate::io::{Block, Dataset, Extra, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
+use crate::training::part::{Part as Sums, number};
 use crate::training::statistics::Statistics;
 use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
@@ -192,15 +193,19 @@ impl Part {
 }
 
 fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
-    let mut sum = 0.0;
-    let kept = training.kept();
-    for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
-        crate::io::observer::check_interrupt(training.observer)?;
-        let mut values = vec![0.0; rows.len()];
-        part.read(TrainedScore::DmlPlus, training.data, rows[0], &mut values)?;
-        sum += values.iter().sum::<f64>();
-    }
-    let mean = sum / kept.len().max(1) as f64;
+    let mut found = training.pass("means of the training rows", || {
+        let mut sum = 0.0;
+        let at_hand = training.at_hand();
+        let kept: Vec<usize> = training.kept_rows().filter(|row| at_hand.contains(row)).collect();
+        for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
+            crate::io::observer::check_interrupt(training.observer)?;
+            let mut values = vec![0.0; rows.len()];
+            part.read(TrainedScore::DmlPlus, training.data, rows[0], &mut values)?;
+            sum += values.iter().sum::<f64>();
+        }
+        Ok(Sums::default().with("sum", number(sum)))
+    })?;
+    let mean = found.take::<f64>("sum")? / training.rows()?.max(1) as f64;
     if mean != 0.0 && mean.is_finite() {
         return Ok(mean);
     }

@@ -15,6 +15,7 @@ use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous};
+use crate::training::part::{Part, number};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{BLOCK, Fitted, Training};
 use crate::{Error, Result};
@@ -142,18 +143,23 @@ impl Vim {
     }
 
     fn mean_residual(&self, training: &Training<'_>) -> Result<f64> {
-        let (mut sum, mut count) = (0.0, 0);
-        training.for_each_chunk("residuals of the training rows", |rows, z| {
-            let blocks: Vec<f64> = z
-                .axis_chunks_iter(Axis(0), BLOCK)
-                .into_par_iter()
-                .map(|z| self.residuals(z).iter().sum())
-                .collect();
-            sum += blocks.iter().sum::<f64>();
-            count += rows.len();
-            Ok(())
+        let stage = "residuals of the training rows";
+        let mut part = training.pass(stage, || {
+            let (mut sum, mut count) = (0.0, 0);
+            training.for_each_chunk(stage, |rows, z| {
+                let blocks: Vec<f64> = z
+                    .axis_chunks_iter(Axis(0), BLOCK)
+                    .into_par_iter()
+                    .map(|z| self.residuals(z).iter().sum())
+                    .collect();
+                sum += blocks.iter().sum::<f64>();
+                count += rows.len();
+                Ok(())
+            })?;
+            Ok(Part::default().with("sum", number(sum)).with("count", number(count as f64)))
         })?;
-        Ok(sum / count.max(1) as f64)
+        let (sum, count): (f64, f64) = (part.take("sum")?, part.take("count")?);
+        Ok(sum / count.max(1.0))
     }
 
     fn residuals(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {

@@ -1,9 +1,10 @@
 //! Rank-k updates in 16-bit fixed point, for rows whose numbers are bounded.
 //!
-//! Numbers have 12 bits and a sign, in units of their column. What that rounds differs from row to row and
-//! averages out: with n rows a covariance is off by about 1e-4/√n of the variances, the diagonal by 1e-8.
-//! That is as little as products in `f32` leave, unless small eigenvalues matter. Sums of [`DEPTH`] products
-//! are whole numbers below 2³¹; they are added in `f64`, and nothing depends on the instructions.
+//! Numbers have 11 bits and a sign, in units of the bound. What that rounds differs from row to row and
+//! averages out: with n rows a covariance is off by about 2e-4/√n of the variances, the diagonal by 1e-7.
+//! That is as little as products in `f32` leave, unless small eigenvalues matter. A number is rounded before
+//! anything is subtracted, so it is the same whatever rows are beside it. Sums of [`DEPTH`] products are
+//! whole numbers below 2³¹; they are added in `f64`, and nothing depends on the instructions.
 
 #![allow(
     clippy::manual_clamp,
@@ -12,18 +13,18 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView2, ArrayViewMut2, Axis};
+use ndarray::{Array1, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
 use crate::Real;
 use crate::numeric::product::panels::{Kernel, Number, PANEL, Sums as Put, WithKernel};
-use crate::numeric::rank_update::{BATCH, RankUpdate, STRIP, Sums, left_width};
+use crate::numeric::rank_update::{BATCH, RankUpdate, STRIP, Sums, column_means, left_width};
 use crate::numeric::vector::{contiguous_mut, dispatch};
 
 /// Rows of one chain.
 const DEPTH: usize = 128;
-/// DEPTH · LARGEST² < 2³¹.
-const LARGEST: f32 = 4095.0;
+/// The bound in units. Less a mean it is at most twice as much: DEPTH · (2·LARGEST)² < 2³¹.
+const LARGEST: f32 = 2047.0;
 /// 1.5 · 2^23: the unit of numbers of this size is 1.
 const ROUND: f32 = 12_582_912.0;
 /// Rows that one instruction takes together.
@@ -31,11 +32,9 @@ const STEP: usize = i16::STEP;
 
 /// A batch of centred rows in fixed point, packed for both sides.
 pub(crate) struct FixedRows {
-    /// No number of a row is larger.
-    bound: f64,
+    /// What a unit is worth.
+    unit: f64,
     rows: usize,
-    /// What a unit of each column is worth.
-    units: Vec<f64>,
     /// Columns of a group on the left.
     left_width: usize,
     /// Per strip and chain: groups of columns, two rows at a time; zeros after the last row and column.
@@ -47,8 +46,13 @@ pub(crate) struct FixedRows {
 impl FixedRows {
     /// For rows within ±`bound`.
     pub(crate) fn new(bound: f64) -> Self {
-        let (left, right, units) = (Vec::new(), Vec::new(), Vec::new());
-        FixedRows { bound, rows: 0, units, left_width: left_width(), left, right }
+        let unit = bound / f64::from(LARGEST);
+        FixedRows { unit, rows: 0, left_width: left_width(), left: Vec::new(), right: Vec::new() }
+    }
+
+    /// Units of a number per its size.
+    fn factor(&self) -> f32 {
+        (1.0 / self.unit) as f32
     }
 
     /// One chain of a group of `width` columns that begins at `column`.
@@ -62,25 +66,33 @@ impl FixedRows {
 }
 
 impl RankUpdate for FixedRows {
+    fn means<T: Real>(&self, rows: ArrayView2<'_, T>) -> Array1<f64> {
+        let factor = self.factor();
+        column_means(rows, |x| f64::from(units(x.to_double() as f32, factor))) * self.unit
+    }
+
+    fn centre(&self, mean: &Array1<f64>) -> Array1<f64> {
+        mean.mapv(|mean| (mean / self.unit).round() * self.unit)
+    }
+
     fn pack<T: Real>(&mut self, rows: ArrayView2<'_, T>, mean: &[f64]) {
         assert!(rows.nrows() <= BATCH, "a batch has at most {BATCH} rows");
         self.rows = rows.nrows();
-        self.units = mean.iter().map(|m| (self.bound + m.abs()) / f64::from(LARGEST)).collect();
         let size = STRIP * self.rows.next_multiple_of(STEP);
         let strips = rows.ncols().div_ceil(STRIP);
         self.left.resize(strips * size, 0);
         self.right.resize(strips * size, 0);
-        let (width, left_width, units) = (rows.ncols(), self.left_width, &self.units);
+        let (width, left_width, factor) = (rows.ncols(), self.left_width, self.factor());
+        let unit = self.unit;
         self.left
             .par_chunks_mut(size.max(1))
             .zip(self.right.par_chunks_mut(size.max(1)))
             .enumerate()
             .for_each(|(strip, (left, right))| {
                 let columns = strip * STRIP..((strip + 1) * STRIP).min(width);
-                let (mut means, mut factors) = ([0.0f32; STRIP], [0.0f32; STRIP]);
-                for (i, column) in columns.clone().enumerate() {
-                    means[i] = mean[column] as f32;
-                    factors[i] = (1.0 / units[column]) as f32;
+                let mut means = [0i16; STRIP];
+                for (to, mean) in means.iter_mut().zip(&mean[columns.clone()]) {
+                    *to = (mean / unit).round() as i16;
                 }
                 for (chain, chunk) in rows.axis_chunks_iter(Axis(0), DEPTH).enumerate() {
                     let part = STRIP * DEPTH * chain..;
@@ -94,7 +106,7 @@ impl RankUpdate for FixedRows {
                             let row = chunk.row(i);
                             let row = row.slice(ndarray::s![columns.clone()]);
                             x.iter_mut().zip(&row).for_each(|(to, x)| *to = x.to_double() as f32);
-                            round(&x, &means, &factors, &mut numbers);
+                            round(&x, &means, factor, &mut numbers);
                         }
                         scatter(&numbers, left_width, depth, i, left);
                         scatter(&numbers, PANEL, depth, i, right);
@@ -106,29 +118,31 @@ impl RankUpdate for FixedRows {
     fn add_to(&self, tile: &mut ArrayViewMut2<'_, f64>, rows: Range<usize>, columns: Range<usize>) {
         let mut sums = Sums::new(&rows, &columns);
         i16::with_kernel(AddChains { packed: self, sums: &mut sums });
-        let units = &self.units[columns];
-        for ((mut to, sums), unit) in
-            tile.rows_mut().into_iter().zip(sums.lower_triangle()).zip(&self.units[rows])
-        {
+        let square = self.unit * self.unit;
+        for (mut to, sums) in tile.rows_mut().into_iter().zip(sums.lower_triangle()) {
             let to = contiguous_mut(&mut to);
-            for ((to, sum), other) in to.iter_mut().zip(sums).zip(units) {
-                *to += sum * (unit * other);
-            }
+            to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum * square);
         }
     }
 }
 
 #[inline(always)]
-fn round(x: &[f32; STRIP], means: &[f32; STRIP], factors: &[f32; STRIP], out: &mut [i16; STRIP]) {
+fn round(x: &[f32; STRIP], means: &[i16; STRIP], factor: f32, out: &mut [i16; STRIP]) {
     dispatch(
         #[inline(always)]
         || {
             for i in 0..STRIP {
-                let number = ((x[i] - means[i]) * factors[i]).max(-LARGEST).min(LARGEST);
-                out[i] = (number + ROUND).to_bits() as i16;
+                out[i] = units(x[i], factor) - means[i];
             }
         },
     );
+}
+
+/// A number in units, rounded.
+#[inline(always)]
+fn units(x: f32, factor: f32) -> i16 {
+    let number = (x * factor).max(-LARGEST).min(LARGEST);
+    (number + ROUND).to_bits() as i16
 }
 
 /// Puts one row of a strip into its groups of `width` columns, each `depth` rows long.
@@ -209,13 +223,13 @@ mod tests {
             let x = Array2::from_shape_fn((n, width), |(i, j)| {
                 0.5 * ((i * 37 + j * 11 + i * j * 5) as f32 * 0.73).sin()
             });
-            let mean: Vec<f64> = (0..width).map(|j| (j % 7) as f64 / 70.0).collect();
+            let mean = packed.centre(&(0..width).map(|j| (j % 7) as f64 / 70.0).collect());
             let mut centred = x.mapv(f64::from);
             centred.rows_mut().into_iter().for_each(|mut row| {
                 row.iter_mut().zip(&mean).for_each(|(x, mean)| *x -= mean);
             });
             let exact = centred.t().dot(&centred);
-            packed.pack(x.view(), &mean);
+            packed.pack(x.view(), mean.as_slice().unwrap());
             let side = tile_side();
             for start in (0..width).step_by(side) {
                 let (rows, columns) = (start..width.min(start + side), 0..width.min(side));

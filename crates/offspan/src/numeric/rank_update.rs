@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView2, ArrayViewMut2, Axis};
+use ndarray::{Array1, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
 use crate::numeric::cache;
@@ -39,11 +39,41 @@ pub(crate) fn tile_side() -> usize {
 
 /// A way to add Σ c·cᵀ of a batch of rows to tiles of a triangle.
 pub(crate) trait RankUpdate: Sync {
+    /// The mean of each column, as it is after whatever rounding the packing does.
+    fn means<T: Real>(&self, rows: ArrayView2<'_, T>) -> Array1<f64> {
+        column_means(rows, |x| x.to_double())
+    }
+
+    /// What can be subtracted without rounding anew, in place of a mean. What is left of the mean is for
+    /// whoever adds the tiles up.
+    fn centre(&self, mean: &Array1<f64>) -> Array1<f64> {
+        mean.clone()
+    }
+
     /// Packs x − mean for at most [`BATCH`] rows.
     fn pack<T: Real>(&mut self, rows: ArrayView2<'_, T>, mean: &[f64]);
 
     /// tile += Σ c·cᵀ for these rows and columns of the lower triangle, which begin at whole strips.
     fn add_to(&self, tile: &mut ArrayViewMut2<'_, f64>, rows: Range<usize>, columns: Range<usize>);
+}
+
+/// Means of numbers made of the entries, in parallel over columns.
+pub(crate) fn column_means<T: Real>(
+    rows: ArrayView2<'_, T>,
+    number: impl Fn(T) -> f64 + Sync,
+) -> Array1<f64> {
+    let mut sums = Array1::<f64>::zeros(rows.ncols());
+    let part = tile_side();
+    sums.axis_chunks_iter_mut(Axis(0), part)
+        .into_par_iter()
+        .zip(rows.axis_chunks_iter(Axis(1), part))
+        .for_each(|(mut sums, columns)| {
+            for row in columns.rows() {
+                sums.zip_mut_with(&row, |sum, x| *sum += number(*x));
+            }
+            sums /= rows.nrows() as f64;
+        });
+    sums
 }
 
 /// A batch of centred rows, packed for both sides. Its memory serves batch after batch: getting it

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::io::{Bytes, Content, Format, TensorFile, TensorWriter, write_bytes};
 use crate::numeric::rank_update::{BATCH, PackedRows, RankUpdate, tile_side};
-use crate::numeric::vector::contiguous;
+use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::{Error, Real, Result};
 
 /// n, Σx/n and Σ(x − mean)(x − mean)ᵀ of the rows seen so far.
@@ -98,14 +98,20 @@ impl Moments {
         if rows.nrows() == 0 {
             return Ok(());
         }
-        let mean = column_means(rows);
+        let mean = packed.means(rows);
         let added = rows.nrows() as u64;
         let shift = self.shift(&mean, added);
+        // Σ (x − c)(x − c)ᵀ is too much by n (mean − c)(mean − c)ᵀ.
+        let centre = packed.centre(&mean);
+        let off = Shift { delta: &mean - &centre, weight: -(added as f64) };
         for (number, batch) in rows.axis_chunks_iter(Axis(0), BATCH).enumerate() {
-            packed.pack(batch, contiguous(&mean));
+            packed.pack(batch, contiguous(&centre));
             self.for_each_tile(|tile, rows_of, columns_of| {
                 if number == 0 {
                     shift.add_to(tile, rows_of.clone(), columns_of.clone());
+                    if centre != mean {
+                        off.add_to(tile, rows_of.clone(), columns_of.clone());
+                    }
                 }
                 packed.add_to(tile, rows_of, columns_of);
             });
@@ -230,6 +236,33 @@ impl Moments {
         writer.array2("scatter", &self.scatter);
     }
 
+    /// Puts the summary into a file of many, the triangle without the zeros above it.
+    pub(crate) fn write_packed<'a>(&'a self, name: &str, writer: &mut TensorWriter<'a>) {
+        let width = self.width();
+        let mut triangle = Vec::with_capacity(width * (width + 1) / 2);
+        for (row, numbers) in self.scatter.rows().into_iter().enumerate() {
+            triangle.extend(numbers.iter().take(row + 1));
+        }
+        writer.array1(format!("{name}.mean"), &self.mean);
+        writer.owned(format!("{name}.triangle"), Array1::from(triangle).insert_axis(Axis(1)));
+    }
+
+    /// What [`Moments::write_packed`] wrote.
+    pub(crate) fn read_packed(name: &str, file: &TensorFile, count: u64) -> Result<Self> {
+        let mean = Array1::from(file.scores(&format!("{name}.mean"))?);
+        let width = mean.len();
+        let packed = format!("{name}.triangle");
+        let triangle = file.table(&packed, (Some(width * (width + 1) / 2), 1))?;
+        let mut scatter = Array2::zeros((width, width));
+        let mut rest = contiguous(&triangle);
+        for (row, mut numbers) in scatter.rows_mut().into_iter().enumerate() {
+            let (these, others) = rest.split_at(row + 1);
+            contiguous_mut(&mut numbers)[..=row].copy_from_slice(these);
+            rest = others;
+        }
+        Ok(Moments { count, mean, scatter })
+    }
+
     pub(crate) fn read_tensors(file: &TensorFile, count: u64) -> Result<Self> {
         let (mean, scatter) = (file.array1("mean")?, file.array2("scatter")?);
         let width = mean.len();
@@ -268,22 +301,6 @@ impl Shift {
             row.scaled_add(self.weight * d, &self.delta.slice(s![columns.clone()]));
         }
     }
-}
-
-/// Means in double precision, in parallel over columns.
-fn column_means<T: Real>(rows: ArrayView2<'_, T>) -> Array1<f64> {
-    let mut sums = Array1::<f64>::zeros(rows.ncols());
-    let part = tile_side();
-    sums.axis_chunks_iter_mut(Axis(0), part)
-        .into_par_iter()
-        .zip(rows.axis_chunks_iter(Axis(1), part))
-        .for_each(|(mut sums, columns)| {
-            for row in columns.rows() {
-                sums.zip_mut_with(&row, |sum, x| *sum += x.to_double());
-            }
-            sums /= rows.nrows() as f64;
-        });
-    sums
 }
 
 #[cfg(test)]

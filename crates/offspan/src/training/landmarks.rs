@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::in_order;
 use crate::error::names::no_such_name;
 use crate::error::wording::{Data, Setting};
-use crate::io::observer::{Observer, Silent, check_interrupt};
+use crate::io::observer::check_interrupt;
 use crate::numeric::random::{Random, Stream};
+use crate::training::Training;
 use crate::training::logits::LogitSource;
+use crate::training::part::{Field, Part, Smallest};
 use crate::{Error, Result};
 
 /// How landmarks are chosen.
@@ -64,58 +66,73 @@ impl std::str::FromStr for Sampling {
 /// # Errors
 /// If there are not so many rows.
 pub fn uniform_rows(rows: usize, count: usize, seed: u64) -> Result<Vec<usize>> {
-    choose(&Sampling::Uniform, count, rows, &|_| true, None, seed, &Silent)
+    uniform(count, rows, &|_| true, seed)
 }
 
 /// Rows per task when energies are computed.
 const BLOCK: usize = 256;
 const BLOCKS_PER_ROUND: usize = 32;
 
-/// Chooses `count` rows among those that `keep` accepts; ascending row numbers.
+/// Chooses `count` rows of a fit; ascending row numbers. `energies` are there if the choice needs them.
 ///
 /// Equal energies are ordered by row number, so the choice does not depend on threads. Memory is
 /// for the chosen rows only, not for all.
 pub(crate) fn choose(
     sampling: &Sampling,
     count: usize,
-    rows: usize,
-    keep: &(dyn Fn(usize) -> bool + Sync),
+    training: &Training<'_>,
     energies: Option<&LogitSource<'_>>,
     seed: u64,
-    observer: &dyn Observer,
+) -> Result<Vec<usize>> {
+    let (rows, keep) = (training.data.rows(), |row| training.hold_out.keeps(row));
+    let sign = match sampling {
+        Sampling::Given(chosen) => {
+            check_count(count, training.rows()?)?;
+            return training.settled_rows(|| given(chosen, rows, &keep));
+        }
+        Sampling::Uniform => {
+            return training.settled_rows(|| uniform(count, rows, &keep, seed));
+        }
+        Sampling::LowEnergy => 1.0,
+        Sampling::HighEnergy => -1.0,
+    };
+    let energies =
+        energies.unwrap_or_else(|| unreachable!("the fit asks for energies before it starts"));
+    let stage = "energies of the training rows";
+    check_count(count, training.rows()?)?;
+    let mut part = training.pass(stage, || {
+        let smallest = smallest(energies, count, training, sign, stage)?;
+        Ok(Part::default().with("smallest", Field::Smallest(smallest)))
+    })?;
+    Ok(part.take::<Smallest>("smallest")?.rows())
+}
+
+/// A seeded uniform choice among the rows that `keep` accepts; ascending.
+pub(crate) fn uniform(
+    count: usize,
+    rows: usize,
+    keep: &dyn Fn(usize) -> bool,
+    seed: u64,
 ) -> Result<Vec<usize>> {
     let available = (0..rows).filter(|&row| keep(row)).count();
-    if count == 0 || count > available {
-        return Err(Error::parameter(
-            "landmarks",
-            format!("from 1 to {available}, the training rows used for the fit"),
-            count,
-        ));
+    check_count(count, available)?;
+    let ranks = Random::new(seed, Stream::Landmarks).sample(available as u64, count);
+    let mut ranks = ranks.into_iter().peekable();
+    // The k-th kept row for each sampled k, in one walk.
+    let kept = (0..rows).filter(|&row| keep(row)).enumerate();
+    let chosen = kept.filter(|&(rank, _)| ranks.next_if_eq(&(rank as u64)).is_some());
+    Ok(chosen.map(|(_, row)| row).collect())
+}
+
+fn check_count(count: usize, available: usize) -> Result<()> {
+    if (1..=available).contains(&count) {
+        return Ok(());
     }
-    match (sampling, energies) {
-        (Sampling::Given(chosen), _) => given(chosen, rows, keep),
-        (Sampling::Uniform, _) => {
-            let ranks = Random::new(seed, Stream::Landmarks).sample(available as u64, count);
-            let mut ranks = ranks.into_iter().peekable();
-            // The k-th kept row for each sampled k, in one walk.
-            let chosen = (0..rows)
-                .filter(|&row| keep(row))
-                .enumerate()
-                .filter(|&(rank, _)| ranks.next_if_eq(&(rank as u64)).is_some())
-                .map(|(_, row)| row)
-                .collect();
-            Ok(chosen)
-        }
-        (Sampling::LowEnergy, Some(energies)) => {
-            smallest(energies, count, rows, keep, 1.0, observer)
-        }
-        (Sampling::HighEnergy, Some(energies)) => {
-            smallest(energies, count, rows, keep, -1.0, observer)
-        }
-        (Sampling::LowEnergy | Sampling::HighEnergy, None) => {
-            unreachable!("the fit asks for energies before it starts")
-        }
-    }
+    Err(Error::parameter(
+        "landmarks",
+        format!("from 1 to {available}, the training rows used for the fit"),
+        count,
+    ))
 }
 
 fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Vec<usize>> {
@@ -148,22 +165,21 @@ fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Ve
     Ok(out)
 }
 
-/// The `count` rows with the smallest sign·energy.
+/// The `count` rows at hand with the smallest sign·energy.
 fn smallest(
     energies: &LogitSource<'_>,
     count: usize,
-    rows: usize,
-    keep: &(dyn Fn(usize) -> bool + Sync),
+    training: &Training<'_>,
     sign: f64,
-    observer: &dyn Observer,
-) -> Result<Vec<usize>> {
-    observer.begin("energies of the training rows", rows as u64);
-    let order = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    let mut best: Vec<(f64, usize)> = Vec::new();
+    stage: &str,
+) -> Result<Smallest> {
+    let (all, observer) = (training.at_hand(), training.observer);
+    observer.begin(stage, all.len() as u64);
+    let mut best = Smallest::new(count);
     let round = BLOCK * BLOCKS_PER_ROUND;
-    for start in (0..rows).step_by(round) {
+    for start in all.clone().step_by(round) {
         check_interrupt(observer)?;
-        let end = (start + round).min(rows);
+        let end = (start + round).min(all.end);
         let blocks = (start..end)
             .into_par_iter()
             .step_by(BLOCK)
@@ -173,20 +189,14 @@ fn smallest(
                 let tagged = block.into_iter().enumerate();
                 Ok(tagged
                     .map(|(i, energy)| (sign * energy, from + i))
-                    .filter(|&(_, row)| keep(row))
+                    .filter(|&(_, row)| training.hold_out.keeps(row))
                     .collect::<Vec<_>>())
             })
             .collect();
-        best.extend(in_order(blocks)?.into_iter().flatten());
-        if best.len() > count {
-            best.select_nth_unstable_by(count - 1, order);
-            best.truncate(count);
-        }
+        best.add(in_order(blocks)?.into_iter().flatten());
         observer.advance((end - start) as u64);
     }
-    let mut chosen: Vec<usize> = best.into_iter().map(|(_, row)| row).collect();
-    chosen.sort_unstable();
-    Ok(chosen)
+    Ok(best)
 }
 
 #[cfg(test)]
@@ -194,12 +204,15 @@ mod tests {
     use ndarray::{Array2, array};
 
     use super::*;
+    use crate::io::Dataset;
     use crate::io::observer::Silent;
 
     fn pick(sampling: Sampling, count: usize, logits: &Array2<f64>) -> Vec<usize> {
         let view = logits.view();
         let energies = LogitSource::Logits(&view);
-        choose(&sampling, count, logits.nrows(), &|_| true, Some(&energies), 3, &Silent).unwrap()
+        let data = Dataset::new("rows", view);
+        let training = Training::new(&data, None, &Silent);
+        choose(&sampling, count, &training, Some(&energies), 3).unwrap()
     }
 
     #[test]
@@ -226,9 +239,7 @@ mod tests {
 
     #[test]
     fn uniform_takes_kept_rows_only_and_follows_the_seed() {
-        let chosen = |seed| {
-            choose(&Sampling::Uniform, 20, 100, &|row| row % 2 == 0, None, seed, &Silent).unwrap()
-        };
+        let chosen = |seed| uniform(20, 100, &|row| row % 2 == 0, seed).unwrap();
         assert!(chosen(1).iter().all(|row| row % 2 == 0));
         assert_eq!(chosen(1), chosen(1));
         assert_ne!(chosen(1), chosen(2));
@@ -237,9 +248,7 @@ mod tests {
 
     #[test]
     fn more_landmarks_than_rows_is_an_error() {
-        let error = choose(&Sampling::Uniform, 11, 10, &|_| true, None, 0, &Silent)
-            .unwrap_err()
-            .to_string();
+        let error = uniform(11, 10, &|_| true, 0).unwrap_err().to_string();
         assert_eq!(
             error,
             "landmarks: expected from 1 to 10, the training rows used for the fit, got 11"

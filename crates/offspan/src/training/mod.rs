@@ -4,11 +4,15 @@ mod checkpointing;
 mod holdout;
 pub(crate) mod landmarks;
 pub(crate) mod logits;
+pub(crate) mod part;
+pub(crate) mod passes;
 pub(crate) mod quantiles;
 pub(crate) mod statistics;
+pub(crate) mod sums;
 
 pub use checkpointing::Checkpointing;
 pub use holdout::HoldOut;
+pub(crate) use passes::Passes;
 
 use std::ops::Range;
 
@@ -20,6 +24,7 @@ use crate::error::in_order;
 use crate::error::wording::Data;
 use crate::io::observer::{Observer, check_interrupt};
 use crate::io::{Dataset, Head, Labels, read_finite};
+use crate::numeric::random::mix;
 use crate::numeric::vector::contiguous;
 use crate::{Error, Real, Result};
 
@@ -38,6 +43,10 @@ pub(crate) struct Training<'a> {
     pub(crate) hold_out: HoldOut,
     pub(crate) checkpoint: Option<&'a Checkpointing>,
     pub(crate) observer: &'a dyn Observer,
+    /// First row at hand, and the one after the last.
+    pub(crate) span: (usize, usize),
+    /// What others find on rows that are not at hand, if they are not.
+    pub(crate) passes: Option<&'a Passes>,
 }
 
 /// A fitted model and what identifies its training rows.
@@ -55,14 +64,68 @@ impl<M> Fitted<M> {
 }
 
 impl<'a> Training<'a> {
+    /// A fit with all rows at hand, none of them held out, which saves nothing.
+    pub(crate) fn new(
+        data: &'a Dataset<'a>,
+        head: Option<&'a Head>,
+        observer: &'a dyn Observer,
+    ) -> Self {
+        let span = (0, data.rows());
+        let (hold_out, checkpoint) = (HoldOut::NONE, None);
+        Training { data, head, hold_out, checkpoint, observer, span, passes: None }
+    }
+
+    /// The same fit with these rows at hand, and passes for the others.
+    pub(crate) fn with_passes(self, at_hand: Range<usize>, passes: &'a Passes) -> Self {
+        Training { span: (at_hand.start, at_hand.end), passes: Some(passes), ..self }
+    }
+
+    /// The same fit on these rows, which are all at hand.
+    pub(crate) fn brought<'b>(&self, data: &'b Dataset<'b>) -> Training<'b>
+    where
+        'a: 'b,
+    {
+        Training { data, passes: None, span: (0, data.rows()), ..*self }
+    }
+
+    /// The rows that can be read.
+    pub(crate) fn at_hand(&self) -> Range<usize> {
+        self.span.0..self.span.1
+    }
+
     /// Number of rows used in the fit.
-    pub(crate) fn rows(&self) -> usize {
-        (0..self.data.rows()).filter(|&row| self.hold_out.keeps(row)).count()
+    pub(crate) fn rows(&self) -> Result<usize> {
+        if self.hold_out == HoldOut::NONE {
+            return Ok(self.data.rows());
+        }
+        Ok(self.settled_rows(|| Ok(vec![self.kept_rows().count()]))?[0])
     }
 
     /// The rows used in the fit.
+    pub(crate) fn kept_rows(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let hold_out = self.hold_out;
+        (0..self.data.rows()).filter(move |&row| hold_out.keeps(row))
+    }
+
+    /// All rows used in the fit, for fits that read them again and again.
     pub(crate) fn kept(&self) -> Vec<usize> {
-        (0..self.data.rows()).filter(|&row| self.hold_out.keeps(row)).collect()
+        self.kept_rows().collect()
+    }
+
+    /// About this many rows of the fit at most, evenly spread.
+    pub(crate) fn spread(&self, most: usize) -> Result<Vec<usize>> {
+        self.settled_rows(|| {
+            let step = self.kept_rows().count().div_ceil(most).max(1);
+            Ok(self.kept_rows().step_by(step).collect())
+        })
+    }
+
+    /// A seeded uniform sample of the rows of the fit, or all if there are fewer; ascending.
+    pub(crate) fn sample(&self, count: usize, seed: u64) -> Result<Vec<usize>> {
+        self.settled_rows(|| {
+            let count = count.min(self.kept_rows().count());
+            landmarks::uniform(count, self.data.rows(), &|row| self.hold_out.keeps(row), seed)
+        })
     }
 
     /// The same fit on rows that something has changed.
@@ -100,8 +163,8 @@ impl<'a> Training<'a> {
         Ok(head)
     }
 
-    /// Shows `visit` the rows of the fit in chunks: their numbers and, in double precision, their
-    /// features. Chunks depend on the shapes alone. Returns the rows' fingerprint.
+    /// Shows `visit` the rows of the fit that are at hand, in chunks: their numbers and, in double
+    /// precision, their features. Chunks depend on the shapes alone. Returns the rows' fingerprint.
     pub(crate) fn for_each_chunk(
         &self,
         stage: &str,
@@ -109,13 +172,14 @@ impl<'a> Training<'a> {
     ) -> Result<u64> {
         let (data, observer) = (self.data, self.observer);
         let chunk = chunk_rows(data.width());
-        observer.begin(stage, data.rows() as u64);
-        let mut features = Array2::<f64>::zeros((chunk.min(data.rows()), data.width()));
-        let mut fingerprint = 0;
-        for start in (0..data.rows()).step_by(chunk) {
+        let all = self.at_hand();
+        observer.begin(stage, all.len() as u64);
+        let mut features = Array2::<f64>::zeros((chunk.min(all.len()), data.width()));
+        let mut fingerprint = 0u64;
+        for start in all.clone().step_by(chunk) {
             check_interrupt(observer)?;
-            let range = start..(start + chunk).min(data.rows());
-            data.features.prefetch(range.end..(range.end + chunk).min(data.rows()));
+            let range = start..(start + chunk).min(all.end);
+            data.features.prefetch(range.end..(range.end + chunk).min(all.end));
             let kept: Vec<usize> = range.clone().filter(|&row| self.hold_out.keeps(row)).collect();
             let mut part = features.slice_mut(s![..kept.len(), ..]);
             let hashes = part
@@ -124,7 +188,7 @@ impl<'a> Training<'a> {
                 .zip(kept.par_chunks(BLOCK))
                 .map(|(block, rows)| read_rows(data, rows, block))
                 .collect();
-            fingerprint = chain(fingerprint, &in_order(hashes)?);
+            fingerprint = fingerprint.wrapping_add(joined(in_order(hashes)?));
             visit(&kept, part.view())?;
             observer.advance(range.len() as u64);
         }
@@ -148,7 +212,10 @@ pub(crate) fn read_rows<T: Real>(
         let part_of = out.slice_mut(s![done..done + part.len(), ..]);
         read_finite(&*data.features, part.start, part_of)?;
     }
-    Ok(xxh3_64(bytemuck::cast_slice(contiguous(&out))))
+    let hash = |(row, &number): (ndarray::ArrayView1<'_, T>, &usize)| {
+        mix(xxh3_64(bytemuck::cast_slice(contiguous(&row))) ^ mix(number as u64))
+    };
+    Ok(joined(out.rows().into_iter().zip(rows).map(hash)))
 }
 
 /// Runs of consecutive numbers, each with how many numbers come before it.
@@ -161,9 +228,8 @@ pub(crate) fn runs(rows: &[usize]) -> impl Iterator<Item = (Range<usize>, usize)
     })
 }
 
-/// Extends a hash by others, in order.
-pub(crate) fn chain(hash: u64, next: &[u64]) -> u64 {
-    let mut all = vec![hash];
-    all.extend(next);
-    xxh3_64(bytemuck::cast_slice(&all))
+/// The hash of rows from those of some of them each. A row's hash has its number in it, so their sum tells
+/// of the order, and does not depend on how the rows were divided.
+pub(crate) fn joined(hashes: impl IntoIterator<Item = u64>) -> u64 {
+    hashes.into_iter().fold(0, u64::wrapping_add)
 }

@@ -9,9 +9,11 @@ use ndarray::{Array1, Array2, Axis};
 use rayon::prelude::*;
 
 use crate::error::in_order;
-use crate::io::observer::{Observer, check_interrupt};
-use crate::io::{FeatureSource, read_finite, read_rows};
+use crate::io::observer::check_interrupt;
+use crate::io::{read_finite, read_rows};
 use crate::numeric::percentile::{between, place};
+use crate::training::Training;
+use crate::training::part::{Field, Part};
 use crate::{Error, Result};
 
 const DIGIT_BITS: u32 = 16;
@@ -19,19 +21,14 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 const ROWS_PER_TASK: usize = 256;
 const TASKS_PER_ROUND: usize = 64;
 
-/// Percentiles (0 to 100) of all entries of the rows that `keep` accepts, by linear interpolation
-/// between order statistics at p/100·(n − 1) (type 7). They are found together: as many passes for
+/// Percentiles (0 to 100) of all entries of the rows of a fit, by linear interpolation between
+/// order statistics at p/100·(n − 1) (type 7). They are found together: as many passes for
 /// several as for one.
-pub(crate) fn percentiles(
-    source: &dyn FeatureSource,
-    keep: &(dyn Fn(usize) -> bool + Sync),
-    percents: &[f64],
-    observer: &dyn Observer,
-) -> Result<Vec<f64>> {
-    let rows = (0..source.rows()).filter(|&row| keep(row)).count();
-    let entries = rows as u64 * source.width() as u64;
+pub(crate) fn percentiles(training: &Training<'_>, percents: &[f64]) -> Result<Vec<f64>> {
+    let data = training.data;
+    let entries = training.rows()? as u64 * data.width() as u64;
     if entries == 0 {
-        return Err(Error::TooFewRows { what: source.name().to_owned(), expected: 1, got: 0 });
+        return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
     }
     let places: Vec<_> =
         percents.iter().map(|percent| place(percent / 100.0, entries as usize)).collect();
@@ -40,17 +37,17 @@ pub(crate) fn percentiles(
     let (mut found, mut used_bits) = (0, u64::MAX);
     while found < 64 && (found == 0 || used_bits << found != 0) {
         let shift = 64 - DIGIT_BITS - found;
-        let pass = count_digits(source, keep, &targets, found, shift, observer)?;
-        for (target, table) in targets.iter_mut().zip(pass.tables) {
-            let counts = &pass.counts[table];
-            let mut digit = 0;
-            while target.rank >= counts[digit] {
-                target.rank -= counts[digit];
-                digit += 1;
-            }
+        let mut prefixes: Vec<u64> = targets.iter().map(|target| target.prefix).collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        let mut pass = training.pass(STAGE, || count_digits(training, &prefixes, found, shift))?;
+        let counts: Vec<u64> = pass.take("counts")?;
+        for target in &mut targets {
+            let table = prefixes.partition_point(|&prefix| prefix < target.prefix);
+            let digit = target.next_digit(counts.chunks(DIGITS).nth(table).unwrap_or(&[]))?;
             target.prefix |= (digit as u64) << shift;
         }
-        used_bits = pass.used_bits;
+        used_bits = pass.take("used bits")?;
         found += DIGIT_BITS;
     }
     // Bits that no entry uses are 0, which for negative numbers sorts as 1.
@@ -64,13 +61,8 @@ pub(crate) fn percentiles(
 }
 
 /// One percentile.
-pub(crate) fn percentile(
-    source: &dyn FeatureSource,
-    keep: &(dyn Fn(usize) -> bool + Sync),
-    percent: f64,
-    observer: &dyn Observer,
-) -> Result<f64> {
-    percentiles(source, keep, &[percent], observer).map(|found| found[0])
+pub(crate) fn percentile(training: &Training<'_>, percent: f64) -> Result<f64> {
+    percentiles(training, &[percent]).map(|found| found[0])
 }
 
 /// An order statistic on the way to being found.
@@ -81,49 +73,47 @@ struct Target<K> {
     rank: u64,
 }
 
-/// What a pass over all entries counted.
-struct Pass {
-    /// Per distinct prefix of the targets, the entries by their next digit.
-    counts: Vec<Vec<u64>>,
-    /// The table of each target.
-    tables: Vec<usize>,
-    /// Bits that are set in any entry's pattern.
-    used_bits: u64,
+impl<K> Target<K> {
+    /// The digit that comes next, from how many values there are with each.
+    fn next_digit(&mut self, counts: &[u64]) -> Result<usize> {
+        for (digit, &count) in counts.iter().enumerate() {
+            if self.rank < count {
+                return Ok(digit);
+            }
+            self.rank -= count;
+        }
+        Err(Error::Plan(
+            "a pass counted fewer values than there are rows: parts are missing".into(),
+        ))
+    }
 }
 
-/// Counts entries by the digit at `shift`, among those whose first `found` bits are a target's.
-fn count_digits(
-    source: &dyn FeatureSource,
-    keep: &(dyn Fn(usize) -> bool + Sync),
-    targets: &[Target<u64>],
-    found: u32,
-    shift: u32,
-    observer: &dyn Observer,
-) -> Result<Pass> {
-    let mut prefixes: Vec<u64> = targets.iter().map(|target| target.prefix).collect();
-    prefixes.sort_unstable();
-    prefixes.dedup();
-    let tables = targets.iter().map(|t| prefixes.partition_point(|&p| p < t.prefix)).collect();
-    let rows = source.rows();
-    observer.begin("percentiles of the activations", rows as u64);
-    let empty = || (vec![vec![0u64; DIGITS]; prefixes.len()], 0u64);
+const STAGE: &str = "percentiles of the activations";
+
+/// Counts entries of the rows at hand by the digit at `shift`: a table per prefix, of those whose first
+/// `found` bits it is; and the bits that are set in any entry's pattern.
+fn count_digits(training: &Training<'_>, prefixes: &[u64], found: u32, shift: u32) -> Result<Part> {
+    let (all, observer) = (training.at_hand(), training.observer);
+    observer.begin(STAGE, all.len() as u64);
+    let empty = || (vec![0u64; DIGITS * prefixes.len()], 0u64);
     let (mut counts, mut used_bits) = empty();
     let round = ROWS_PER_TASK * TASKS_PER_ROUND;
-    for start in (0..rows).step_by(round) {
+    for start in all.clone().step_by(round) {
         check_interrupt(observer)?;
-        let end = (start + round).min(rows);
+        let end = (start + round).min(all.end);
         let tasks = (start..end)
             .into_par_iter()
             .step_by(ROWS_PER_TASK)
             .map(|from| {
                 let to = (from + ROWS_PER_TASK).min(end);
-                let block = read_rows::<f64>(source, from..to)?;
+                let block = read_rows::<f64>(&*training.data.features, from..to)?;
                 let (mut counts, mut used_bits) = empty();
-                let kept = block.axis_iter(Axis(0)).enumerate().filter(|(i, _)| keep(from + i));
+                let rows = block.axis_iter(Axis(0)).enumerate();
+                let kept = rows.filter(|(i, _)| training.hold_out.keeps(from + i));
                 for &x in kept.flat_map(|(_, row)| row) {
                     used_bits |= x.to_bits();
                     let bits = to_ordered(x);
-                    for (prefix, counts) in prefixes.iter().zip(&mut counts) {
+                    for (prefix, counts) in prefixes.iter().zip(counts.chunks_mut(DIGITS)) {
                         if found == 0 || (bits ^ prefix) >> (64 - found) == 0 {
                             counts[(bits >> shift) as usize % DIGITS] += 1;
                         }
@@ -134,13 +124,13 @@ fn count_digits(
             .collect();
         for (more, bits) in in_order(tasks)? {
             used_bits |= bits;
-            for (counts, more) in counts.iter_mut().zip(more) {
-                counts.iter_mut().zip(more).for_each(|(a, b)| *a += b);
-            }
+            counts.iter_mut().zip(more).for_each(|(a, b)| *a += b);
         }
         observer.advance((end - start) as u64);
     }
-    Ok(Pass { counts, tables, used_bits })
+    Ok(Part::default()
+        .with("counts", Field::Counts(counts))
+        .with("used bits", Field::Bits(used_bits)))
 }
 
 /// Bits that sort as the numbers do.
@@ -161,32 +151,28 @@ const CHANNELS_PER_TASK: usize = 16;
 /// Quantiles (0 to 1, type 7) of every channel on its own, one array per quantile; exact for values
 /// that an `f32` holds. Three passes; memory is two tables of 2,048 counts per channel and quantile.
 pub(crate) fn channel_quantiles(
-    source: &dyn FeatureSource,
-    keep: &(dyn Fn(usize) -> bool + Sync),
+    training: &Training<'_>,
     quantiles: &[f64],
-    observer: &dyn Observer,
 ) -> Result<Vec<Array1<f64>>> {
-    let rows = (0..source.rows()).filter(|&row| keep(row)).count();
+    let data = training.data;
+    let rows = training.rows()?;
     if rows == 0 {
-        return Err(Error::TooFewRows { what: source.name().to_owned(), expected: 1, got: 0 });
+        return Err(Error::TooFewRows { what: data.name.clone(), expected: 1, got: 0 });
     }
     let places: Vec<_> = quantiles.iter().map(|&q| place(q, rows)).collect();
     let ranks = places.iter().flat_map(|&(below, above, _)| [below as u64, above as u64]);
     let targets: Vec<Target<u32>> = ranks.map(|rank| Target { prefix: 0, rank }).collect();
-    let mut channels = vec![targets; source.width()];
+    let mut channels = vec![targets; data.width()];
     let mut found = 0;
     for bits in CHANNEL_DIGITS {
-        let counts = count_channel_digits(source, keep, &channels, found, bits, observer)?;
+        let mut pass = training.pass(CHANNEL_STAGE, || {
+            let counts = count_channel_digits(training, &channels, found, bits)?;
+            Ok(Part::default().with("counts", Field::Counts(counts)))
+        })?;
+        let counts: Vec<u64> = pass.take("counts")?;
         let shift = 32 - found - bits;
-        for (targets, counts) in channels.iter_mut().zip(counts) {
-            for (target, counts) in targets.iter_mut().zip(counts.chunks(CHANNEL_COUNTS)) {
-                let mut digit = 0;
-                while target.rank >= u64::from(counts[digit]) {
-                    target.rank -= u64::from(counts[digit]);
-                    digit += 1;
-                }
-                target.prefix |= (digit as u32) << shift;
-            }
+        for (target, counts) in channels.iter_mut().flatten().zip(counts.chunks(CHANNEL_COUNTS)) {
+            target.prefix |= (target.next_digit(counts)? as u32) << shift;
         }
         found += bits;
     }
@@ -200,34 +186,34 @@ pub(crate) fn channel_quantiles(
     Ok((0..quantiles.len()).map(quantile).collect())
 }
 
-/// Per channel, a table of counts per target: how many values that share the target's first
-/// `found` bits have each digit next.
+const CHANNEL_STAGE: &str = "quantiles of the channels";
+
+/// Per channel, a table of counts per target: how many values of the rows at hand that share the target's
+/// first `found` bits have each digit next.
 fn count_channel_digits(
-    source: &dyn FeatureSource,
-    keep: &(dyn Fn(usize) -> bool + Sync),
+    training: &Training<'_>,
     channels: &[Vec<Target<u32>>],
     found: u32,
     bits: u32,
-    observer: &dyn Observer,
-) -> Result<Vec<Vec<u32>>> {
-    let (rows, width) = (source.rows(), source.width());
-    observer.begin("quantiles of the channels", rows as u64);
-    let mut counts: Vec<Vec<u32>> =
-        channels.iter().map(|targets| vec![0; targets.len() * CHANNEL_COUNTS]).collect();
+) -> Result<Vec<u64>> {
+    let (data, all, observer) = (training.data, training.at_hand(), training.observer);
+    observer.begin(CHANNEL_STAGE, all.len() as u64);
+    let of_channel = channels.first().map_or(0, Vec::len) * CHANNEL_COUNTS;
+    let mut counts = vec![0; channels.len() * of_channel];
     let shift = 32 - found - bits;
-    let round = crate::training::chunk_rows(width);
-    let mut block = Array2::<f32>::zeros((round.min(rows), width));
-    for start in (0..rows).step_by(round) {
+    let round = crate::training::chunk_rows(data.width());
+    let mut block = Array2::<f32>::zeros((round.min(all.len()), data.width()));
+    for start in all.clone().step_by(round) {
         check_interrupt(observer)?;
-        let end = (start + round).min(rows);
+        let end = (start + round).min(all.end);
         let mut block = block.slice_mut(ndarray::s![..end - start, ..]);
-        read_finite(source, start, block.view_mut())?;
-        let kept: Vec<bool> = (start..end).map(keep).collect();
-        let tasks = counts.par_chunks_mut(CHANNELS_PER_TASK).enumerate();
+        read_finite(&*data.features, start, block.view_mut())?;
+        let kept: Vec<bool> = (start..end).map(|row| training.hold_out.keeps(row)).collect();
+        let tasks = counts.par_chunks_mut(CHANNELS_PER_TASK * of_channel).enumerate();
         tasks.for_each(|(task, counts)| {
             let first = task * CHANNELS_PER_TASK;
             for (row, _) in block.rows().into_iter().zip(&kept).filter(|(_, kept)| **kept) {
-                for (offset, counts) in counts.iter_mut().enumerate() {
+                for (offset, counts) in counts.chunks_mut(of_channel).enumerate() {
                     let key = to_ordered_f32(row[first + offset]);
                     let digit = (key >> shift) as usize % (1 << bits);
                     let tables = counts.chunks_mut(CHANNEL_COUNTS);
@@ -256,7 +242,9 @@ fn from_ordered_f32(bits: u32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::observer::Silent;
+    use crate::HoldOut;
+    use crate::io::Dataset;
+    use crate::io::observer::{Observer, Silent};
     use crate::numeric::percentile::quantile_of;
 
     #[test]
@@ -266,8 +254,11 @@ mod tests {
             f64::from(v as f32 / 7.0) * if j == 5 { 0.0 } else { 1.0 }
         });
         let quantiles = [0.0, 0.013, 0.5, 0.6, 0.9, 1.0];
-        let keep = |row: usize| row % 3 != 1;
-        let got = channel_quantiles(&x.view(), &keep, &quantiles, &Silent).unwrap();
+        let data = Dataset::new("x", x.view());
+        let training = some_of(&data);
+        let keep = |row: usize| training.hold_out.keeps(row);
+        assert!((100..500).contains(&training.rows().unwrap()));
+        let got = channel_quantiles(&training, &quantiles).unwrap();
         for (q, got) in quantiles.iter().zip(got) {
             for (column, got) in x.columns().into_iter().zip(got) {
                 let kept = column.iter().enumerate().filter(|(row, _)| keep(*row));
@@ -277,6 +268,11 @@ mod tests {
                 assert_eq!(quantile_of(&mut values, *q), expected);
             }
         }
+    }
+
+    /// A fit of about two thirds of the rows.
+    fn some_of<'a>(data: &'a Dataset<'a>) -> Training<'a> {
+        Training { hold_out: HoldOut::new(0.33, 5), ..Training::new(data, None, &Silent) }
     }
 
     fn direct(values: &[f64], percent: f64) -> f64 {
@@ -295,12 +291,14 @@ mod tests {
             if v == 0.0 && i % 2 == 0 { -0.0 } else { v / 7.0 }
         });
         let values: Vec<f64> = x.iter().copied().collect();
+        let data = Dataset::new("x", x.view());
+        let training = Training::new(&data, None, &Silent);
         for percent in [0.0, 0.01, 10.0, 50.0, 90.0, 99.97, 100.0] {
-            let got = percentile(&x.view(), &|_| true, percent, &Silent).unwrap();
+            let got = percentile(&training, percent).unwrap();
             assert_eq!(got, direct(&values, percent), "{percent}");
         }
         let percents = [20.0, 90.0];
-        let together = percentiles(&x.view(), &|_| true, &percents, &Silent).unwrap();
+        let together = percentiles(&training, &percents).unwrap();
         assert_eq!(together, percents.map(|percent| direct(&values, percent)));
     }
 
@@ -320,7 +318,8 @@ mod tests {
             (raw, 4),
         ] {
             let passes = Passes(0.into());
-            let got = percentile(&x.view(), &|_| true, 33.3, &passes).unwrap();
+            let data = Dataset::new("x", x.view());
+            let got = percentile(&Training::new(&data, None, &passes), 33.3).unwrap();
             assert_eq!(got, direct(x.as_slice().unwrap(), 33.3));
             assert_eq!(passes.0.into_inner(), expected);
         }
@@ -328,8 +327,13 @@ mod tests {
 
     #[test]
     fn leaves_out_rows_that_are_not_kept() {
-        let x = ndarray::array![[1.0], [100.0], [3.0]];
-        assert_eq!(percentile(&x.view(), &|row| row != 1, 100.0, &Silent).unwrap(), 3.0);
-        assert!(percentile(&x.view(), &|_| false, 50.0, &Silent).is_err());
+        let x = Array2::from_shape_fn((300, 1), |(i, _)| i as f64);
+        let data = Dataset::new("x", x.view());
+        let training = some_of(&data);
+        let kept: Vec<f64> = training.kept_rows().map(|row| row as f64).collect();
+        assert_eq!(percentile(&training, 100.0).unwrap(), *kept.last().unwrap());
+        assert_eq!(percentile(&training, 50.0).unwrap(), direct(&kept, 50.0));
+        let none = Training { hold_out: HoldOut::new(1.0, 5), ..training };
+        assert!(percentile(&none, 50.0).is_err());
     }
 }

@@ -94,9 +94,15 @@ fn files() {
         ),
         (
             "of a later version",
-            |d| resume(d, |json, _| json["version"] = json!(3)),
-            "{dir}/checkpoint: an offspan checkpoint of version 3; this program reads version 1 to 2: a \
-             later offspan wrote it",
+            |d| resume(d, |json, _| json["version"] = json!(4)),
+            "{dir}/checkpoint: an offspan checkpoint of version 4; this program reads version 3: a later \
+             offspan wrote it",
+        ),
+        (
+            "of an earlier version",
+            |d| resume(d, |json, _| json["version"] = json!(2)),
+            "{dir}/checkpoint: an offspan checkpoint of version 2; this program reads version 3: remove the \
+             file to start again",
         ),
         (
             "with another byte",

@@ -11,8 +11,8 @@ use super::term::Term;
 use super::{AutoParams, BLOCK, in_blocks, residuals};
 use crate::error::in_order;
 use crate::io::Dataset;
-use crate::methods::kpca::{self, KpcaModel};
-use crate::training::{Fitted, Training};
+use crate::methods::kpca::KpcaModel;
+use crate::training::Training;
 use crate::{Error, Result};
 
 /// Terms that can be read of any row.
@@ -25,28 +25,25 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Fits every term that the data allow. `others` are rows that the fit does not see. Coordinates are
-    /// those of `known`, or found anew.
+    /// Fits every term that the data allow, besides the kernel PCA. `others` are rows that the fit does not
+    /// see. Coordinates are those of `known`, or found anew.
     pub(super) fn fit(
         params: &AutoParams,
-        (gamma, landmarks): (f64, usize),
+        kpca: KpcaModel,
         training: &Training<'_>,
         (sample, known): (&Sample, Option<&Spaces>),
         others: &Dataset<'_>,
-    ) -> Result<Fitted<Self>> {
+    ) -> Result<Self> {
         let energy =
             EnergyPart::fit(training, &sample.numbers, others, (params.seed, params.precision))?;
         let spaces = match known {
             Some(known) => known.fit_others(training.data, sample, params.seed)?,
             None => Spaces::fit(params.precision, training.data, sample, params.seed)?,
         };
-        let Fitted { model, rows, fingerprint } =
-            kpca::fit(&params.kpca(gamma, landmarks)?, training)?;
-        let (kpca, products, _) = Products::cheapest(model, |kpca| {
+        let (kpca, products, _) = Products::cheapest(kpca, |kpca| {
             in_blocks(others, |data, start, out| residuals(kpca, data, start, out))
         })?;
-        let model = Evidence { kpca, products, energy, spaces: Some(spaces) };
-        Ok(Fitted { model, rows, fingerprint })
+        Ok(Evidence { kpca, products, energy, spaces: Some(spaces) })
     }
 
     /// The terms that are there, in the order of the columns of [`Evidence::read`].

@@ -4,11 +4,12 @@ use ndarray::Array2;
 
 use super::evidence::Evidence;
 use super::joint::Joint;
-use super::sample::Sample;
+use super::sample::{MOST_ROWS, Sample};
 use super::scale::median;
 use super::trials::trials;
 use super::{Auto, AutoParams, sample};
-use crate::io::{Gathered, gather};
+use crate::io::Gathered;
+use crate::methods::kpca;
 use crate::training::{Fitted, Training};
 use crate::{Error, Preprocess, Result};
 
@@ -29,7 +30,7 @@ pub(super) const LANDMARKS: usize = 1024;
 
 impl Auto {
     pub(super) fn fit(params: &AutoParams, training: &Training<'_>) -> Result<Fitted<Self>> {
-        let rows = training.rows();
+        let rows = training.rows()?;
         if rows < FEWEST_ROWS {
             return Err(Error::TooFewRows {
                 what: format!("auto on {}", training.data.name),
@@ -39,25 +40,32 @@ impl Auto {
         }
         let count = ((ASIDE * rows as f64) as usize).max(FEWEST_ASIDE.min(rows / 2));
         let fitting = holding_out(training, count.min(MOST_ASIDE), params.seed);
-        let aside = fitting.hold_out.held_out(training.data.rows());
-        let aside: Vec<usize> = aside.filter(|&row| training.hold_out.keeps(row)).collect();
-        let kept = fitting.kept();
         training.observer.begin("what the rows are like", 0);
-        let aside = Gathered::new(training.data, &aside, &[])?;
-        let aside = aside.dataset()?;
         let gamma = match params.gamma {
             Some(gamma) => gamma,
-            None => WIDTH / typical_distance(&fitting, &kept, params.seed)?,
+            None => WIDTH / typical_distance(&fitting, params.seed)?,
         };
-        let landmarks = params.landmarks.unwrap_or(LANDMARKS.min(kept.len()));
-        let looked_at = Sample::of(&fitting, &kept, params.seed)?;
-        let fitted =
-            Evidence::fit(params, (gamma, landmarks), &fitting, (&looked_at, None), &aside)?;
-        let Fitted { model: mut evidence, rows, fingerprint } = fitted;
+        let landmarks = params.landmarks.unwrap_or(LANDMARKS.min(fitting.rows()?));
+        let kpca = kpca::fit(&params.kpca(gamma, landmarks)?, &fitting)?;
+        let Fitted { model: kpca, rows, fingerprint } = kpca;
+        // From here on, some rows say enough.
+        let aside = training.settled_rows(|| {
+            let aside = fitting.hold_out.held_out(training.data.rows());
+            Ok(aside.filter(|&row| training.hold_out.keeps(row)).collect())
+        })?;
+        let looked_at = fitting.sample(MOST_ROWS, params.seed)?;
+        let mut both = [&aside[..], &looked_at[..]].concat();
+        both.sort_unstable();
+        let brought = fitting.bring(&both)?;
+        let fitting = fitting.brought(brought.data());
+        let aside = Gathered::new(fitting.data, &aside, &[])?;
+        let aside = aside.dataset()?;
+        let looked_at = Sample::of(&fitting, looked_at, params.seed)?;
+        let mut evidence = Evidence::fit(params, kpca, &fitting, (&looked_at, None), &aside)?;
         let terms = evidence.terms();
         let worth = trials(params, gamma, &fitting, &looked_at, &evidence)?;
         let seen = sample(&looked_at.numbers, ROWS_TO_COMPARE, params.seed)?;
-        let seen = Gathered::new(training.data, &seen, &[])?;
+        let seen = Gathered::new(fitting.data, &seen, &[])?;
         let seen = evidence.read_all(&seen.dataset()?)?;
         let unseen = evidence.read_all(&aside)?;
         let joint = Joint::of(&terms, unseen.view(), seen.view(), worth.as_deref());
@@ -75,9 +83,9 @@ fn holding_out<'a>(training: &Training<'a>, count: usize, seed: u64) -> Training
 }
 
 /// The median squared distance between unit vectors of training rows.
-fn typical_distance(training: &Training<'_>, kept: &[usize], seed: u64) -> Result<f64> {
-    let rows = sample(kept, ROWS_FOR_WIDTH, seed)?;
-    let mut unit: Array2<f64> = gather(&*training.data.features, &rows)?;
+fn typical_distance(training: &Training<'_>, seed: u64) -> Result<f64> {
+    let rows = training.sample(ROWS_FOR_WIDTH, seed)?;
+    let mut unit: Array2<f64> = training.gather(&rows)?;
     let preprocess = Preprocess { clip: None, cosine: true };
     if let Some(&zero) = preprocess.apply(unit.view_mut()).first() {
         return Err(training.data.zero_row(rows[zero]));

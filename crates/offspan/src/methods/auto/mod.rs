@@ -48,10 +48,9 @@ use super::method::{Entry, Fit, Method, from_walk};
 use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
 use crate::error::in_order;
-use crate::io::observer::Silent;
 use crate::io::{Dataset, TensorWriter};
 use crate::span::subspace::Components;
-use crate::training::landmarks::{self, Sampling};
+use crate::training::landmarks::{Sampling, uniform_rows};
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Kernel, Precision, Result, WeightType};
@@ -301,10 +300,7 @@ fn residuals(kpca: &KpcaModel, data: &Dataset<'_>, start: usize, out: &mut [f64]
 
 /// A seeded sample of these rows, ascending.
 fn sample(rows: &[usize], count: usize, seed: u64) -> Result<Vec<usize>> {
-    let all = |_: usize| true;
-    let count = count.min(rows.len());
-    let ranks =
-        landmarks::choose(&Sampling::Uniform, count, rows.len(), &all, None, seed, &Silent)?;
+    let ranks = uniform_rows(rows.len(), count.min(rows.len()), seed)?;
     Ok(ranks.into_iter().map(|rank| rows[rank]).collect())
 }
 

@@ -6,15 +6,14 @@ use ndarray::{Array2, Axis};
 
 use super::basis::Basis;
 use super::clusters::clusters;
-use super::sample;
 use crate::Result;
 use crate::io::gather;
 use crate::training::Training;
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::labels_of;
 
-/// Rows at most: enough for covariances of 256 coordinates and for planes.
-const MOST_ROWS: usize = 16_384;
+/// Rows of a sample at most: enough for covariances of 256 coordinates and for planes.
+pub(super) const MOST_ROWS: usize = 16_384;
 /// Rows read together.
 const ROWS_AT_ONCE: usize = 1024;
 /// Clusters that stand for classes where there are none.
@@ -32,10 +31,9 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// A sample of the rows of a fit. Classes are what the network predicts; without logits, the labels;
+    /// Rows of a fit, by their ascending numbers. Classes are what the network predicts; without logits, the labels;
     /// without those, clusters of directions.
-    pub(super) fn of(training: &Training<'_>, kept: &[usize], seed: u64) -> Result<Self> {
-        let numbers = sample(kept, MOST_ROWS, seed)?;
+    pub(super) fn of(training: &Training<'_>, numbers: Vec<usize>, seed: u64) -> Result<Self> {
         let data = training.data;
         if training.head.is_some() || data.logits.is_some() {
             let source = LogitSource::of(data, training.head, None, Need::Method("auto"))?;

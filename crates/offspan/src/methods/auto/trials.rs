@@ -14,9 +14,10 @@ use super::term::Term;
 use crate::Result;
 use crate::io::observer::{Silent, check_interrupt};
 use crate::io::{Dataset, Gathered, Head};
+use crate::methods::kpca;
 use crate::numeric::random::{Random, Stream};
 use crate::numeric::ranks::share_of_larger;
-use crate::training::{HoldOut, Training};
+use crate::training::Training;
 
 /// Trials, each without other classes.
 const TRIALS: usize = 3;
@@ -138,20 +139,15 @@ impl Sides {
         let (fit, inside, outside) =
             (gathered(&self.fit)?, gathered(&self.inside)?, gathered(&self.outside)?);
         let (fit, inside, outside) = (fit.dataset()?, inside.dataset()?, outside.dataset()?);
-        let trial = Training {
-            data: &fit,
-            head: head.as_ref(),
-            hold_out: HoldOut::NONE,
-            checkpoint: None,
-            observer: &Silent,
-        };
+        let trial = Training::new(&fit, head.as_ref(), &Silent);
         let classes: Vec<usize> = self.fit.iter().map(|&member| sample.classes[member]).collect();
         let (classes, _) = without_gaps(&classes);
         let rows = Sample { numbers: (0..fit.rows()).collect(), classes, outputs: None };
         let landmarks =
             params.landmarks.unwrap_or(MOST_LANDMARKS).min(MOST_LANDMARKS).min(fit.rows());
         let rows = (&rows, whole.spaces.as_ref());
-        let evidence = Evidence::fit(params, (gamma, landmarks), &trial, rows, &inside)?.model;
+        let kpca = kpca::fit(&params.kpca(gamma, landmarks)?, &trial)?.model;
+        let evidence = Evidence::fit(params, kpca, &trial, rows, &inside)?;
         let columns = |data: &Dataset<'_>| -> Result<Vec<Vec<f64>>> {
             let read = evidence.read_all(data)?;
             Ok(read.axis_iter(Axis(1)).map(|column| column.to_vec()).collect())

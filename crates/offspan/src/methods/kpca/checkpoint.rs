@@ -12,16 +12,16 @@ use crate::io::observer::Observer;
 use crate::io::{Content, Format, TensorFile, TensorWriter};
 use crate::methods::MethodSpec;
 use crate::span::moments::Moments;
-use crate::training::{Checkpointing, Training, chain};
+use crate::training::{Checkpointing, Training, joined};
 use crate::{Error, HoldOut, Result};
 
 use super::params::{KpcaParams, MapParams};
 
-/// 1 had no checksum.
+/// 1 had no checksum, 2 hashed rows in another way.
 const FORMAT: Format = Format {
     content: Content::Checkpoint,
-    version: 2,
-    oldest: 1,
+    version: 3,
+    oldest: 3,
     if_older: "remove the file to start again",
 };
 
@@ -61,7 +61,7 @@ impl FitIdentity {
 pub(super) struct Progress {
     pub(super) moments: Moments,
     pub(super) next_row: usize,
-    /// Chained hash of the chunks done.
+    /// Hash of the rows done.
     pub(super) fingerprint: u64,
     /// First and last chunk done, with their hashes: enough to notice another file.
     pub(super) seams: Vec<Seam>,
@@ -78,11 +78,11 @@ pub(super) struct Seam {
 }
 
 impl Progress {
-    /// A pass about to begin, after rows that gave these moments and this fingerprint.
-    pub(super) fn new(moments: Moments, fingerprint: u64) -> Self {
+    /// A pass about to begin at this row, after rows that gave these moments and this fingerprint.
+    pub(super) fn new(moments: Moments, next_row: usize, fingerprint: u64) -> Self {
         Progress {
             moments,
-            next_row: 0,
+            next_row,
             fingerprint,
             seams: Vec::new(),
             clip: None,
@@ -93,7 +93,7 @@ impl Progress {
 
     pub(super) fn advance(&mut self, rows: Range<usize>, hash: u64) {
         self.next_row = rows.end;
-        self.fingerprint = chain(self.fingerprint, &[hash]);
+        self.fingerprint = joined([self.fingerprint, hash]);
         self.seams.truncate(1);
         self.seams.push(Seam { rows, hash });
     }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use ndarray::{Array1, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -223,17 +224,20 @@ fn standard(model: &KpcaModel, training: &Training<'_>) -> Result<Standard> {
     let step = rows.div_ceil(STANDARD_ROWS).max(1);
     let chosen: Vec<usize> =
         (0..rows).step_by(step).filter(|&row| training.hold_out.keeps(row)).collect();
-    training.observer.begin("scores of training rows", 0);
-    let scores = chosen
-        .par_chunks(BLOCK)
-        .map(|rows| {
-            let part = Gathered::new(training.data, rows, &[])?;
-            let mut scores = vec![0.0; rows.len()];
-            model.score(&part.dataset()?, 0, &mut scores)?;
-            Ok(scores)
-        })
-        .collect();
-    let scores = in_order(scores)?.concat();
+    let stage = "scores of training rows";
+    training.observer.begin(stage, 0);
+    let scores = training.of_each(stage, &chosen, 1, |rows| {
+        let scores = rows
+            .par_chunks(BLOCK)
+            .map(|rows| {
+                let part = Gathered::new(training.data, rows, &[])?;
+                let mut scores = vec![0.0; rows.len()];
+                model.score(&part.dataset()?, 0, &mut scores)?;
+                Ok(scores)
+            })
+            .collect();
+        Ok(Array1::from(in_order(scores)?.concat()).insert_axis(Axis(1)))
+    })?;
     let n = scores.len() as f64;
     let mean = scores.iter().sum::<f64>() / n;
     let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n;

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 use crate::error::in_order;
 use crate::error::wording::WithoutCosine;
+use crate::io::Dataset;
 use crate::io::observer::check_interrupt;
-use crate::io::{Dataset, gather};
 use crate::numeric::fixed_update::FixedRows;
 use crate::numeric::rank_update::PackedRows;
 use crate::span::map::{FeatureMap, Fourier, RawMap, TensorSketch};
@@ -17,8 +17,9 @@ use crate::span::preprocess::Preprocess;
 use crate::span::subspace::{Components, Subspace};
 use crate::training::landmarks;
 use crate::training::logits::{LogitSource, Need};
+use crate::training::part::{Field, Part};
 use crate::training::quantiles;
-use crate::training::{BLOCK, Fitted, Training, chain, chunk_rows, read_rows};
+use crate::training::{BLOCK, Fitted, Training, chunk_rows, joined, read_rows};
 use crate::{Error, Precision, Real, Result, WeightType};
 
 use super::checkpoint::{FitIdentity, Progress};
@@ -30,7 +31,7 @@ use super::projection::SMALLEST_FIXED_REMAINDER;
 
 /// Fails, before any work, unless the training set has all that a fit needs.
 pub(crate) fn check_inputs(params: &ValidKpca, training: &Training<'_>) -> Result<()> {
-    let rows = training.rows();
+    let rows = training.rows()?;
     if rows < 2 {
         return Err(Error::TooFewRows { what: training.data.name.clone(), expected: 2, got: rows });
     }
@@ -71,8 +72,14 @@ fn fit_approximate<T: Real>(
     training: &Training<'_>,
     any: fn(Plan<T>) -> AnyPlan,
 ) -> Result<Fitted<KpcaModel>> {
-    let identity = FitIdentity::new(params, training)?;
-    let resumed = training.checkpoint.map(|c| c.load(&identity)).transpose()?.flatten();
+    let checkpoint = match training.checkpoint {
+        Some(checkpoint) => Some((checkpoint, FitIdentity::new(params, training)?)),
+        None => None,
+    };
+    let resumed = match &checkpoint {
+        Some((checkpoint, identity)) => checkpoint.load(identity)?,
+        None => None,
+    };
     let clip = match &resumed {
         Some(progress) => progress.clip,
         None => resolve_clip(params, training)?,
@@ -87,12 +94,20 @@ fn fit_approximate<T: Real>(
     let progress = resumed.unwrap_or_else(|| Progress {
         clip,
         landmark_rows,
-        ..Progress::new(Moments::new(map.raw.output()), 0)
+        ..Progress::new(Moments::new(map.raw.output()), training.at_hand().start, 0)
     });
-    let progress = accumulate(params, &map, preprocess, progress, training, Some(&identity))?;
+    let mut saved_rows = None;
+    let mut part = training.pass(MOMENTS, || {
+        let identity = checkpoint.as_ref().map(|(_, identity)| identity);
+        let progress = accumulate(params, &map, preprocess, progress, training, identity)?;
+        saved_rows = progress.saved_rows;
+        Ok(Part::default()
+            .with("moments", Field::Moments(progress.moments))
+            .with("fingerprint", Field::Hash(progress.fingerprint)))
+    })?;
+    let (moments, fingerprint): (Moments, u64) = (part.take("moments")?, part.take("fingerprint")?);
 
     training.observer.begin("eigenvectors", 0);
-    let Progress { moments, saved_rows, fingerprint, .. } = progress;
     let (rows, centre) = (moments.count(), moments.mean().clone());
     let subspace = decompose(params, &map, moments, &training.data.name)?;
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
@@ -177,7 +192,7 @@ fn fit_exact(params: &ValidKpca, training: &Training<'_>) -> Result<Fitted<KpcaM
         found,
         training.head,
     );
-    Ok(Fitted { model, rows: chosen.len() as u64, fingerprint: chain(0, &hashes) })
+    Ok(Fitted { model, rows: chosen.len() as u64, fingerprint: joined(hashes) })
 }
 
 /// Rows on which two plans are compared, spread evenly.
@@ -191,14 +206,14 @@ fn store_weights<T: Real>(
     weights: WeightType,
     training: &Training<'_>,
 ) -> Result<()> {
-    let rows = training.kept();
-    let step = rows.len().div_ceil(ROWS_COMPARED).max(1);
+    let rows = training.spread(ROWS_COMPARED)?;
+    let brought = training.bring(&rows)?;
     let rounded = Plan { projection: plan.projection.stored_as(weights), ..plan.clone() };
     let mut worst = 0.0f64;
-    for &row in rows.iter().step_by(step) {
+    for &row in &rows {
         let (mut before, mut after) = ([0.0], [0.0]);
-        residuals(plan, training.data, row, &mut before)?;
-        residuals(&rounded, training.data, row, &mut after)?;
+        residuals(plan, brought.data(), row, &mut before)?;
+        residuals(&rounded, brought.data(), row, &mut after)?;
         worst = worst.max(largest_change(&before, &after));
     }
     if worst > LARGEST_CHANGE {
@@ -217,14 +232,10 @@ fn store_weights<T: Real>(
 
 /// ReAct's c, if clipping was asked for.
 pub(crate) fn resolve_clip(params: &ValidKpca, training: &Training<'_>) -> Result<Option<f64>> {
-    let keep = |row| training.hold_out.keeps(row);
     match params.react {
         None => Ok(None),
         Some(Clip::Value(value)) => Ok(Some(value)),
-        Some(Clip::Percentile(percent)) => {
-            quantiles::percentile(&*training.data.features, &keep, percent, training.observer)
-                .map(Some)
-        }
+        Some(Clip::Percentile(percent)) => quantiles::percentile(training, percent).map(Some),
     }
 }
 
@@ -242,15 +253,7 @@ pub(super) fn choose_landmarks(
     } else {
         None
     };
-    landmarks::choose(
-        sampling,
-        *landmarks,
-        training.data.rows(),
-        &|row| training.hold_out.keeps(row),
-        energies.as_ref(),
-        params.seed,
-        training.observer,
-    )
+    landmarks::choose(sampling, *landmarks, training, energies.as_ref(), params.seed)
 }
 
 pub(super) fn build_map<T: Real>(
@@ -286,7 +289,7 @@ pub(super) fn build_map<T: Real>(
         )),
         MapParams::Nystrom { floor, .. } => {
             training.observer.begin("landmark kernel", 0);
-            let mut rows = gather::<T>(&*training.data.features, landmark_rows)?;
+            let mut rows = training.gather::<T>(landmark_rows)?;
             if let Some(&zero) = preprocess.apply(rows.view_mut()).first() {
                 return Err(zero_row(training.data, landmark_rows[zero], preprocess));
             }
@@ -306,7 +309,9 @@ fn zero_row(data: &Dataset<'_>, row: usize, preprocess: Preprocess) -> Error {
     error
 }
 
-/// The moments of the raw coordinates of all rows, chunk by chunk.
+const MOMENTS: &str = "moments of the training rows";
+
+/// The moments of the raw coordinates of the rows at hand, chunk by chunk.
 ///
 /// Chunks depend on the shapes alone, so a resumed pass does the same additions in the same order.
 /// With an identity, it saves where the training set says.
@@ -319,7 +324,7 @@ pub(super) fn accumulate<T: Real>(
     identity: Option<&FitIdentity>,
 ) -> Result<Progress> {
     let (data, observer) = (training.data, training.observer);
-    let rows = data.rows();
+    let rows = training.at_hand().end;
     let chunk = chunk_rows(data.width().max(map.raw.output()));
     let hash_of = |range: Range<usize>| {
         let mut buffers = Buffers::<T>::new(range.len(), data.width(), 0);
@@ -328,8 +333,9 @@ pub(super) fn accumulate<T: Real>(
     if let Some(checkpoint) = training.checkpoint {
         checkpoint.verify(&progress, map.raw.output(), hash_of)?;
     }
-    observer.begin("moments of the training rows", rows as u64);
-    observer.advance(progress.next_row as u64);
+    let first = training.at_hand().start;
+    observer.begin(MOMENTS, (rows - first) as u64);
+    observer.advance((progress.next_row - first) as u64);
     let mut saver =
         training.checkpoint.zip(identity).map(|(c, identity)| c.saver(identity, observer));
     let mut buffers = Buffers::new(chunk, data.width(), map.raw.output());
@@ -349,10 +355,11 @@ pub(super) fn accumulate<T: Real>(
         let new = buffers.coordinates.slice(s![..kept, ..]);
         if let Some(fixed) = &mut fixed {
             progress.moments.update_in(new, fixed)?;
-        } else if map.is_isometric() {
+        } else if matches!(map.raw, RawMap::Fourier(_) | RawMap::TensorSketch(_)) {
             progress.moments.update_in(new, &mut own)?;
         } else {
-            // The whitening divides by small eigenvalues: f32 products would not survive it.
+            // The whitening of landmarks divides by small eigenvalues, and the last directions of rows as
+            // they are have small ones: f32 products would not survive it.
             progress.moments.update_in(new, &mut wide)?;
         }
         progress.advance(range.clone(), hash);
@@ -435,7 +442,7 @@ fn process_chunk<T: Real>(
             Ok(hash)
         })
         .collect();
-    Ok((chain(0, &in_order(hashes)?), kept.len()))
+    Ok((joined(in_order(hashes)?), kept.len()))
 }
 
 /// Reads and preprocesses rows; returns the hash of what was read.

@@ -12,8 +12,8 @@ use crate::io::{
 use crate::span::map::{FeatureMap, FourierParts};
 use crate::span::moments::Moments;
 use crate::span::preprocess::Preprocess;
-use crate::training::{Fitted, Training, chain};
-use crate::{Error, HoldOut, Precision, Real, Result};
+use crate::training::{Fitted, Training, joined};
+use crate::{Error, Precision, Real, Result};
 
 use super::checkpoint::Progress;
 use super::fit::{accumulate, build_map, check_inputs, choose_landmarks, compile, decompose};
@@ -96,7 +96,7 @@ impl PartialFit {
         if !matches!(params.map, MapParams::Nystrom { .. }) {
             return Self::new(params, first.width());
         }
-        let training = training(first, head, &Silent);
+        let training = Training::new(first, head, &Silent);
         check_inputs(params, &training)?;
         let chosen = choose_landmarks(params, &training, fixed_clip(params)?)?;
         Self::with_landmarks(params, gather(&*first.features, &chosen)?.view())
@@ -160,8 +160,8 @@ impl PartialFit {
                 format!("{} columns", rows.width()),
             ));
         }
-        let training = training(rows, None, observer);
-        let before = Progress::new(self.moments.clone(), self.fingerprint);
+        let training = Training::new(rows, None, observer);
+        let before = Progress::new(self.moments.clone(), 0, self.fingerprint);
         let preprocess = preprocess(&self.params)?;
         let after = match &self.map {
             AnyMap::F32(map) => accumulate(&self.params, map, preprocess, before, &training, None),
@@ -193,7 +193,7 @@ impl PartialFit {
             ));
         }
         self.moments.merge(&other.moments)?;
-        self.fingerprint = chain(self.fingerprint, &[other.fingerprint]);
+        self.fingerprint = joined([self.fingerprint, other.fingerprint]);
         Ok(())
     }
 
@@ -326,15 +326,7 @@ fn map<T: Real>(
     let rows = landmarks.unwrap_or(&none);
     let data = Dataset::new("landmarks", rows.view());
     let chosen: Vec<usize> = (0..rows.nrows()).collect();
-    build_map(params, &training(&data, None, &Silent), preprocess(params)?, &chosen)
-}
-
-fn training<'a>(
-    data: &'a Dataset<'a>,
-    head: Option<&'a Head>,
-    observer: &'a dyn Observer,
-) -> Training<'a> {
-    Training { data, head, hold_out: HoldOut::NONE, checkpoint: None, observer }
+    build_map(params, &Training::new(&data, None, &Silent), preprocess(params)?, &chosen)
 }
 
 fn preprocess(params: &KpcaParams) -> Result<Preprocess> {

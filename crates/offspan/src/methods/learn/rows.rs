@@ -65,13 +65,12 @@ pub(super) fn read_batch<T: Real>(
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
+    use crate::Silent;
     use crate::io::Dataset;
-    use crate::{HoldOut, Silent};
 
     /// All rows, nobody watching.
     pub(in crate::methods::learn) fn training<'a>(data: &'a Dataset<'a>) -> Training<'a> {
-        let (head, checkpoint) = (None, None);
-        Training { data, head, hold_out: HoldOut::NONE, checkpoint, observer: &Silent }
+        Training::new(data, None, &Silent)
     }
 
     /// What `work` gives with this many threads.

@@ -1,0 +1,625 @@
+//! A fit whose rows lie on many machines: passes over them that anyone can carry out.
+//!
+//! A plan says what to look for; every machine looks at its own rows and answers with a part; parts are
+//! merged in any order and tree; the plan takes what all of them found, and says what to look for next.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Detector, FitOptions, check_options, choose_hold_out};
+use crate::calibrate::Promise;
+use crate::error::wording::Data;
+use crate::io::{AtHand, Bytes, Content, Dataset, Format, Head, TensorFile, TensorWriter};
+use crate::methods::MethodSpec;
+use crate::training::part::Part;
+use crate::training::statistics::Statistics;
+use crate::training::{Passes, Training};
+use crate::{Error, Instructions, Observer, Result};
+
+const FORMAT: Format =
+    Format { content: Content::FitPlan, version: 1, oldest: 1, if_older: "begin the fit again" };
+
+/// What the rows of a fit are called.
+const NAME: &str = "the rows";
+
+/// How a plan sets the threshold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanOptions {
+    /// Share of the rows to hold out for the threshold, 0 for none; if it is not given, 5 %, or more of few
+    /// rows.
+    pub hold_out: Option<f64>,
+    /// What the threshold promises.
+    pub promise: Promise,
+    /// Seed of the choice of held-out rows.
+    pub seed: u64,
+}
+
+/// A fit by passes over rows that may lie anywhere.
+///
+/// ```
+/// use offspan::io::Dataset;
+/// use offspan::ndarray::{Array2, s};
+/// use offspan::{FitPlan, MethodSpec, PlanOptions, Silent};
+///
+/// # fn main() -> offspan::Result<()> {
+/// let rows = Array2::from_shape_fn((900, 8), |(i, j)| ((i * 7 + j * j * 3) % 13) as f32);
+/// let mut plan = FitPlan::new(&MethodSpec::named("pca").expect("a method"), None, PlanOptions::default())?;
+/// while plan.stage().is_some() {
+///     // On one machine and on another:
+///     let first = Dataset::new("first", rows.slice(s![..500, ..]));
+///     let second = Dataset::new("second", rows.slice(s![500.., ..]));
+///     let mut found = plan.partial(&first, 0, &Silent)?;
+///     found.merge(&plan.partial(&second, 500, &Silent)?)?;
+///     plan.advance(&found, &Silent)?;
+/// }
+/// let detector = plan.finish()?;
+/// assert!(detector.threshold().is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct FitPlan {
+    spec: MethodSpec,
+    head: Option<Head>,
+    options: PlanOptions,
+    /// Passes done.
+    passes: usize,
+    /// What the rows look like, after the first pass.
+    shape: Option<Shape>,
+    /// What the passes of this phase have found.
+    known: Vec<Vec<u8>>,
+    /// The detector without its threshold, once it is fitted.
+    fitted: Option<Vec<u8>>,
+    next: Next,
+    /// What the observer was told already: a fit begins anew at every pass.
+    told: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone)]
+enum Next {
+    Pass(String),
+    Done(Box<Detector>),
+}
+
+/// Width of the features, number of logits if there are any, whether there are labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Columns {
+    width: usize,
+    logits: Option<usize>,
+    labels: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Shape {
+    rows: usize,
+    columns: Columns,
+}
+
+/// What a pass found on some of the rows. Parts of one pass are merged in any order.
+#[derive(Debug, Clone)]
+pub struct FitPart {
+    about: About,
+    part: Part,
+}
+
+/// Which rows of which pass a part is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct About {
+    plan: String,
+    pass: usize,
+    columns: Option<Columns>,
+    /// Runs of rows, ascending and apart.
+    rows: Vec<Range<usize>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    spec: MethodSpec,
+    options: PlanOptions,
+    passes: usize,
+    shape: Option<Shape>,
+    known: usize,
+    stage: Option<String>,
+}
+
+impl FitPlan {
+    /// The plan of a fit. Rows, their width and what belongs to them are found out by the first pass.
+    ///
+    /// # Errors
+    /// If the parameters are wrong.
+    pub fn new(spec: &MethodSpec, head: Option<Head>, options: PlanOptions) -> Result<Self> {
+        Instructions::in_use()?;
+        let spec = spec.check()?.spec().clone();
+        options.promise.check()?;
+        let carried: Option<MethodSpec> = serde_json::from_value(serde_json::json!(spec)).ok();
+        if carried.as_ref() != Some(&spec) {
+            return Err(Error::Plan(format!(
+                "{} with given frequencies cannot be fitted from parts: a plan carries parameters, and draws \
+                 frequencies by a seed",
+                spec.method()
+            )));
+        }
+        Ok(FitPlan {
+            spec,
+            head,
+            options,
+            passes: 0,
+            shape: None,
+            known: Vec::new(),
+            fitted: None,
+            next: Next::Pass("number and width of the rows".to_owned()),
+            told: BTreeSet::new(),
+        })
+    }
+
+    /// What the next pass is for; none if the fit is done.
+    #[must_use]
+    pub fn stage(&self) -> Option<&str> {
+        match &self.next {
+            Next::Pass(stage) => Some(stage),
+            Next::Done(_) => None,
+        }
+    }
+
+    /// How many passes were carried out.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.passes
+    }
+
+    /// The method with its parameters.
+    #[must_use]
+    pub fn spec(&self) -> &MethodSpec {
+        &self.spec
+    }
+
+    /// Carries out the next pass on some rows, of which the first has this number. Together, the parts of a
+    /// pass must have every row once, and the same rows must have the same numbers in every pass.
+    ///
+    /// # Errors
+    /// If the rows are bad, do not fit those of earlier passes, or lack what the method needs; or if there is
+    /// no pass left.
+    pub fn partial(
+        &self,
+        rows: &Dataset<'_>,
+        first_row: usize,
+        observer: &dyn Observer,
+    ) -> Result<FitPart> {
+        let Next::Pass(_) = &self.next else {
+            return Err(Error::Plan("the fit is done: no pass is left".to_owned()));
+        };
+        let end = first_row
+            .checked_add(rows.rows())
+            .ok_or_else(|| Error::parameter("first-row", "a row number", first_row))?;
+        let at_hand = first_row..end;
+        let columns = (rows.rows() > 0).then(|| Columns {
+            width: rows.width(),
+            logits: rows.logits.as_ref().map(|logits| logits.width()),
+            labels: rows.labels.is_some(),
+        });
+        let about = About {
+            plan: self.identity(),
+            pass: self.passes,
+            columns,
+            rows: if at_hand.is_empty() { Vec::new() } else { vec![at_hand.clone()] },
+        };
+        let Some(shape) = self.shape else {
+            return Ok(FitPart { about, part: Part::default() });
+        };
+        if let Some(columns) = columns {
+            shape.columns.check(columns, &at_hand)?;
+        }
+        if at_hand.end > shape.rows {
+            return Err(Error::Plan(format!(
+                "rows {} to {} are given, and the first pass has seen {} rows",
+                at_hand.start,
+                at_hand.end - 1,
+                shape.rows
+            )));
+        }
+        let part_of = AtHand::Run(at_hand.clone());
+        let data = borrowed(rows).placed(&part_of, shape.rows);
+        let data = if at_hand.is_empty() { shape.elsewhere() } else { data };
+        let passes = Passes::new(self.known.clone(), true);
+        match self.run(&data, at_hand, &passes, observer) {
+            Err(Error::Paused { .. }) => {}
+            Err(error) => return Err(self.explained(error)),
+            Ok(_) => return Err(Error::Plan("the plan does not belong to its own parts".into())),
+        }
+        match passes.into_found() {
+            Some(part) => Ok(FitPart { about, part }),
+            None => Err(Error::Plan("the pass found nothing".to_owned())),
+        }
+    }
+
+    /// Takes what a pass found on all rows, and finds out what to look for next.
+    ///
+    /// # Errors
+    /// If rows are missing, the part belongs to another plan or pass, or the fit fails. The plan is then as it
+    /// was.
+    pub fn advance(&mut self, found: &FitPart, observer: &dyn Observer) -> Result<()> {
+        let Next::Pass(_) = &self.next else {
+            return Err(Error::Plan("the fit is done: no pass is left".to_owned()));
+        };
+        found.about.check(&self.identity(), self.passes)?;
+        let rows = self.shape.map(|shape| shape.rows);
+        let count = found.about.complete(rows)?;
+        let mut next = self.clone();
+        next.passes += 1;
+        if next.shape.is_none() {
+            let columns = found.about.columns.ok_or_else(|| Error::TooFewRows {
+                what: NAME.to_owned(),
+                expected: 1,
+                got: 0,
+            })?;
+            next.shape = Some(Shape { rows: count, columns });
+        } else {
+            next.known.push(found.part.to_bytes(serde_json::Value::Null));
+        }
+        next.go_on(observer)?;
+        *self = next;
+        Ok(())
+    }
+
+    /// The detector.
+    ///
+    /// # Errors
+    /// If a pass is left.
+    pub fn finish(self) -> Result<Detector> {
+        match self.next {
+            Next::Done(detector) => Ok(*detector),
+            Next::Pass(stage) => {
+                Err(Error::Plan(format!("the fit is not done: it needs a pass for {stage}")))
+            }
+        }
+    }
+
+    /// Runs the fit up to the next pass, or to its end.
+    fn go_on(&mut self, observer: &dyn Observer) -> Result<()> {
+        let shape = self.shape.unwrap_or_else(|| unreachable!("the first pass is done"));
+        let told = Told { observer, told: Mutex::new(std::mem::take(&mut self.told)) };
+        let data = shape.elsewhere();
+        loop {
+            let passes = Passes::new(std::mem::take(&mut self.known), false);
+            let result = self.run(&data, 0..0, &passes, &told);
+            self.known = passes.into_known();
+            match result {
+                Ok(Run::Model(detector)) => {
+                    // What led to the model is needed no more.
+                    self.known.clear();
+                    self.fitted = Some(detector.to_bytes());
+                }
+                Ok(Run::Whole(detector)) => {
+                    self.next = Next::Done(detector);
+                    break;
+                }
+                Err(Error::Paused { stage }) => {
+                    self.next = Next::Pass(stage);
+                    break;
+                }
+                Err(error) => return Err(self.explained(error)),
+            }
+        }
+        self.told = told.told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(())
+    }
+
+    /// The fit of the model, or, if there is one, of its threshold.
+    fn run(
+        &self,
+        data: &Dataset<'_>,
+        at_hand: Range<usize>,
+        passes: &Passes,
+        observer: &dyn Observer,
+    ) -> Result<Run> {
+        let PlanOptions { hold_out, promise, seed } = self.options;
+        let options = FitOptions { hold_out, promise, seed, observer, ..FitOptions::default() };
+        let head = self.head.as_ref();
+        check_options(data, head, &options)?;
+        let training = Training::new(data, head, observer).with_passes(at_hand, passes);
+        let hold_out = choose_hold_out(data, &options)?;
+        let training = Training { hold_out, ..training };
+        let Some(fitted) = &self.fitted else {
+            let spec = self.spec.check()?;
+            spec.check_inputs(&training)?;
+            let known = Statistics::gather(&training, &spec.needs())?;
+            return Ok(Run::Model(Detector::fit_model(&spec, &training, &known)?));
+        };
+        let mut detector = Detector::from_bytes(fitted)?;
+        if let Some(calibration) = detector.calibration_of(&training, &options)? {
+            detector.set_calibration(calibration);
+        }
+        Ok(Run::Whole(Box::new(detector)))
+    }
+
+    /// Says that a method cannot be fitted in this way, where that is the reason.
+    fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::NotAtHand { .. } => Error::Plan(format!(
+                "{} reads its training rows again and again, so it cannot be fitted from parts; fit it on \
+                 one machine, or choose a method that sums up its rows, such as auto or kpca-rff",
+                self.spec.method()
+            )),
+            Error::MissingInput { who, what, hint } => Error::MissingInput {
+                who,
+                what,
+                hint: format!("{hint}; every part of the rows must have it ({})", Data("logits")),
+            },
+            other => other,
+        }
+    }
+
+    /// What the parts of this plan carry, so that no other plan takes them.
+    fn identity(&self) -> String {
+        let mut text = serde_json::json!((&self.spec, self.options)).to_string();
+        if let Some(head) = &self.head {
+            let numbers: Vec<f64> = head.weight.iter().chain(&head.bias).copied().collect();
+            text += &format!("{:016x}", xxh3_64(bytemuck::cast_slice(&numbers)));
+        }
+        format!("{:016x}", xxh3_64(text.as_bytes()))
+    }
+
+    /// The plan as bytes, for another machine.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = TensorWriter::default();
+        for (number, known) in self.known.iter().enumerate() {
+            writer.raw_bytes(format!("known.{number}"), known);
+        }
+        if let Some(head) = &self.head {
+            head.write("", &mut writer);
+        }
+        let done = match &self.next {
+            Next::Done(detector) => Some(detector.to_bytes()),
+            Next::Pass(_) => None,
+        };
+        if let Some(done) = done.as_ref().or(self.fitted.as_ref()) {
+            writer.raw_bytes("detector", done);
+        }
+        let document = Document {
+            version: FORMAT.version,
+            spec: self.spec.clone(),
+            options: self.options,
+            passes: self.passes,
+            shape: self.shape,
+            known: self.known.len(),
+            stage: self.stage().map(str::to_owned),
+        };
+        writer.to_bytes(&FORMAT, serde_json::json!(document))
+    }
+
+    /// The plan that [`FitPlan::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are no such plan.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let path = Path::new("a plan of a fit");
+        let file = TensorFile::from_bytes(path, Bytes::Memory(bytes.into()))?;
+        let document: Document = file.document(&FORMAT)?;
+        let mut plan = FitPlan::new(&document.spec, None, document.options)?;
+        if let Some(shape) = document.shape {
+            plan.head = Head::read_optional(&file, "", shape.columns.width)?;
+        } else if file.has("head.weight") {
+            plan.head = Some(Head::new(file.array2("head.weight")?, file.array1("head.bias")?)?);
+        }
+        let known = (0..document.known).map(|number| file.raw_bytes(&format!("known.{number}")));
+        plan.known = known.map(|bytes| bytes.map(<[u8]>::to_vec)).collect::<Result<_>>()?;
+        plan.passes = document.passes;
+        plan.shape = document.shape;
+        let detector = file.has("detector").then(|| file.raw_bytes("detector")).transpose()?;
+        match (document.stage, detector) {
+            (Some(stage), fitted) => {
+                plan.fitted = fitted.map(<[u8]>::to_vec);
+                plan.next = Next::Pass(stage);
+            }
+            (None, Some(done)) => plan.next = Next::Done(Box::new(Detector::from_bytes(done)?)),
+            (None, None) => {
+                return Err(Error::malformed(path, FORMAT.content.name(), "it has no detector"));
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// How far a run of the fit came.
+enum Run {
+    Model(Detector),
+    Whole(Box<Detector>),
+}
+
+/// The same rows, borrowed.
+fn borrowed<'a>(rows: &'a Dataset<'_>) -> Dataset<'a> {
+    let mut data = Dataset::new(NAME, &*rows.features);
+    if let Some(logits) = &rows.logits {
+        data.logits = Some(Box::new(&**logits));
+    }
+    data.labels.clone_from(&rows.labels);
+    data
+}
+
+impl Shape {
+    fn elsewhere(self) -> Dataset<'static> {
+        let Columns { width, logits, labels } = self.columns;
+        Dataset::elsewhere(NAME, (self.rows, width), logits, labels)
+    }
+}
+
+impl Columns {
+    /// Fails unless rows have the columns that others have.
+    fn check(self, got: Columns, rows: &Range<usize>) -> Result<()> {
+        if self == got {
+            return Ok(());
+        }
+        let which = match rows.len() {
+            1 => format!("row {}", rows.start),
+            _ => format!("rows {} to {}", rows.start, rows.end - 1),
+        };
+        Err(Error::shape(which, format!("{self}, as in other parts"), got.to_string()))
+    }
+}
+
+impl std::fmt::Display for Columns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} features", self.width)?;
+        match self.logits {
+            Some(logits) => write!(f, ", {logits} logits")?,
+            None => f.write_str(", no logits")?,
+        }
+        f.write_str(if self.labels { ", labels" } else { ", no labels" })
+    }
+}
+
+impl FitPart {
+    /// Adds what the same pass found on other rows.
+    ///
+    /// # Errors
+    /// If the other belongs to another plan or pass, has rows that this one has, or rows of other shapes. This
+    /// part is then as it was.
+    pub fn merge(&mut self, other: &FitPart) -> Result<()> {
+        let mut about = self.about.clone();
+        about.merge(&other.about)?;
+        // Parts without rows may have been made before anything was known of the rows.
+        if self.about.rows.is_empty() {
+            self.part = other.part.clone();
+        } else if !other.about.rows.is_empty() {
+            self.part.merge(&other.part)?;
+        }
+        self.about = about;
+        Ok(())
+    }
+
+    /// Number of rows that were looked at.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.about.rows.iter().map(Range::len).sum()
+    }
+
+    /// The part as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.part.to_bytes(serde_json::json!(self.about))
+    }
+
+    /// The part that [`FitPart::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are no such part.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let (part, about) = Part::from_bytes(bytes)?;
+        let about: About = serde_json::from_value(about).map_err(|error| {
+            Error::malformed(Path::new("a part of a fit"), Content::FitPart.name(), error)
+        })?;
+        let ascending = about.rows.is_sorted_by(|a, b| a.end < b.start)
+            && about.rows.iter().all(|run| run.start < run.end);
+        if !ascending {
+            let reason = "its rows are in disorder";
+            let path = Path::new("a part of a fit");
+            return Err(Error::malformed(path, Content::FitPart.name(), reason));
+        }
+        Ok(FitPart { about, part })
+    }
+}
+
+impl About {
+    /// Fails unless this is about a pass of this plan.
+    fn check(&self, plan: &str, pass: usize) -> Result<()> {
+        if self.plan != plan {
+            return Err(Error::Plan(
+                "the part belongs to another plan: its method, options or last layer differ".into(),
+            ));
+        }
+        if self.pass != pass {
+            return Err(Error::Plan(format!(
+                "the part belongs to pass {}, and the plan is at pass {}",
+                self.pass + 1,
+                pass + 1
+            )));
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: &About) -> Result<()> {
+        other.check(&self.plan, self.pass)?;
+        self.columns = match (self.columns, other.columns) {
+            (Some(ours), Some(theirs)) => {
+                let whose = other.rows.first().cloned().unwrap_or(0..0);
+                ours.check(theirs, &whose)?;
+                Some(ours)
+            }
+            (ours, theirs) => ours.or(theirs),
+        };
+        let mut runs: Vec<Range<usize>> = self.rows.iter().chain(&other.rows).cloned().collect();
+        runs.sort_unstable_by_key(|run| run.start);
+        let mut joined: Vec<Range<usize>> = Vec::with_capacity(runs.len());
+        for run in runs {
+            match joined.last_mut() {
+                Some(last) if run.start < last.end => {
+                    let end = last.end.min(run.end);
+                    return Err(Error::Plan(format!(
+                        "rows {} to {} are in two parts: every row must be in one part of a pass",
+                        run.start,
+                        end - 1
+                    )));
+                }
+                Some(last) if run.start == last.end => last.end = run.end,
+                _ => joined.push(run),
+            }
+        }
+        self.rows = joined;
+        Ok(())
+    }
+
+    /// The number of rows, if there are no gaps between them.
+    fn complete(&self, expected: Option<usize>) -> Result<usize> {
+        let (first_end, gap) = match &self.rows[..] {
+            [] => (0, None),
+            [only] if only.start == 0 => (only.end, None),
+            [first, ..] if first.start > 0 => (0, Some(0..first.start)),
+            [first, second, ..] => (first.end, Some(first.end..second.start)),
+            [_] => unreachable!("a run that begins at 0 or later"),
+        };
+        let gap =
+            gap.or_else(|| expected.filter(|&rows| first_end < rows).map(|rows| first_end..rows));
+        match gap {
+            None => Ok(first_end),
+            Some(gap) => Err(Error::Plan(format!(
+                "rows {} to {} are in no part: merge the parts of all rows before the plan goes on",
+                gap.start,
+                gap.end - 1
+            ))),
+        }
+    }
+}
+
+/// Tells an observer every note once.
+struct Told<'a> {
+    observer: &'a dyn Observer,
+    told: Mutex<BTreeSet<String>>,
+}
+
+impl Observer for Told<'_> {
+    fn begin(&self, stage: &str, total: u64) {
+        self.observer.begin(stage, total);
+    }
+
+    fn advance(&self, by: u64) {
+        self.observer.advance(by);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.observer.interrupted()
+    }
+
+    fn note(&self, note: &str) {
+        let new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(note.to_owned());
+        if new {
+            self.observer.note(note);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Fits whose rows are elsewhere: passes that others carry out, one after the other.
+//!
+//! A fit is a function that asks for passes over its rows ([`Training::pass`]) and computes with what they
+//! find. With all rows at hand a pass is a call. Otherwise the fit begins anew each time: what earlier passes
+//! found is known and handed out, and the first pass that nobody has carried out yet stops it
+//! ([`Error::Paused`]). On a machine that has some of the rows, that pass is carried out on them first. So
+//! one function is the fit on one machine and on thousands, and no method knows which.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use ndarray::{Array2, Axis};
+
+use super::Training;
+use super::part::{ChosenRows, Field, Part};
+use crate::io::{AtHand, Dataset, FeatureSource, Labels, OwnedRows, gather};
+use crate::training::statistics::labels_of;
+use crate::{Error, Real, Result};
+
+/// What the passes of a fit have found, and the one that is next.
+#[derive(Debug)]
+pub(crate) struct Passes {
+    state: Mutex<State>,
+    /// Whether rows are at hand, so that the next pass is carried out on them.
+    at_hand: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What passes found, and what was settled between them, in the order of asking.
+    known: Vec<Vec<u8>>,
+    /// How many of these this run has asked for.
+    asked: usize,
+    /// What the next pass found here.
+    found: Option<Part>,
+}
+
+impl Passes {
+    pub(crate) fn new(known: Vec<Vec<u8>>, at_hand: bool) -> Self {
+        Passes { state: Mutex::new(State { known, asked: 0, found: None }), at_hand }
+    }
+
+    /// All that is known by now.
+    pub(crate) fn into_known(self) -> Vec<Vec<u8>> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).known
+    }
+
+    /// What the next pass found here, if it got so far.
+    pub(crate) fn into_found(self) -> Option<Part> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).found
+    }
+
+    /// What is known at this place of the fit.
+    fn known(&self) -> Result<Option<Part>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = state.asked;
+        state.asked += 1;
+        state.known.get(place).map(|bytes| Part::from_bytes(bytes).map(|read| read.0)).transpose()
+    }
+
+    fn pass(&self, stage: &str, walk: impl FnOnce() -> Result<Part>) -> Result<Part> {
+        if let Some(known) = self.known()? {
+            return Ok(known);
+        }
+        if self.at_hand {
+            let found = walk()?;
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).found = Some(found);
+        }
+        Err(Error::Paused { stage: stage.to_owned() })
+    }
+
+    fn settled(&self, decide: impl FnOnce() -> Result<Part>) -> Result<Part> {
+        if let Some(known) = self.known()? {
+            return Ok(known);
+        }
+        let part = decide()?;
+        let bytes = part.to_bytes(serde_json::Value::Null);
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).known.push(bytes);
+        Ok(part)
+    }
+}
+
+impl<'a> Training<'a> {
+    /// What a walk over the rows at hand finds, merged over all rows.
+    pub(crate) fn pass(&self, stage: &str, walk: impl FnOnce() -> Result<Part>) -> Result<Part> {
+        match self.passes {
+            None => walk(),
+            Some(passes) => passes.pass(stage, walk),
+        }
+    }
+
+    /// Row numbers that follow from numbers alone. They are worth remembering: it takes a look at the number
+    /// of every row to find them.
+    pub(crate) fn settled_rows(
+        &self,
+        decide: impl FnOnce() -> Result<Vec<usize>>,
+    ) -> Result<Vec<usize>> {
+        let Some(passes) = self.passes else { return decide() };
+        let mut part = passes.settled(|| {
+            let numbers = decide()?.into_iter().map(|row| row as u64).collect();
+            Ok(Part::default().with("rows", Field::Counts(numbers)))
+        })?;
+        Ok(part.take::<Vec<u64>>("rows")?.into_iter().map(|row| row as usize).collect())
+    }
+
+    /// The features of these rows (ascending numbers).
+    pub(crate) fn gather<T: Real>(&self, rows: &[usize]) -> Result<Array2<T>> {
+        let features = &*self.data.features;
+        if self.passes.is_none() {
+            return gather(features, rows);
+        }
+        let mut part = self.pass("chosen rows", || {
+            Ok(Part::default().with("features", self.chosen(features, rows)?))
+        })?;
+        let found: ChosenRows = part.take("features")?;
+        self.check_found(&found, rows)?;
+        Ok(found.values.mapv(T::from_double))
+    }
+
+    /// These rows with their logits and labels, as a dataset in which they have the same numbers. It has
+    /// all rows where all are at hand.
+    pub(crate) fn bring(&self, rows: &[usize]) -> Result<Brought<'a>> {
+        if self.passes.is_none() {
+            return Ok(Brought::Here(self.data));
+        }
+        let data = self.data;
+        let mut part = self.pass("chosen rows", || {
+            let logits = data.logits.as_deref().map(|logits| self.chosen(logits, rows));
+            let labels = data.labels.as_ref().map(|labels| {
+                let here = self.among(rows);
+                let bits = labels_of(labels, here)?.into_iter().map(i64::cast_unsigned);
+                let numbers = here.iter().map(|&row| row as u64);
+                Ok::<_, Error>(numbers.zip(bits).flat_map(|(row, label)| [row, label]).collect())
+            });
+            Ok(Part::default()
+                .with("features", self.chosen(&*data.features, rows)?)
+                .with_optional("logits", logits.transpose()?)
+                .with_optional("labels", labels.transpose()?.map(Field::Pairs)))
+        })?;
+        let features: ChosenRows = part.take("features")?;
+        self.check_found(&features, rows)?;
+        let mut brought = Dataset::new(data.name.clone(), OwnedRows(features.values));
+        if let Some(logits) = part.take_optional::<ChosenRows>("logits")? {
+            brought = brought.with_logits(OwnedRows(logits.values))?;
+        }
+        if let Some(pairs) = part.take_optional::<Vec<u64>>("labels")? {
+            let labels = pairs.chunks_exact(2).map(|pair| pair[1].cast_signed());
+            brought = brought.with_labels(Labels::from(&labels.collect::<Vec<_>>()[..]))?;
+        }
+        Ok(Brought::Copied(brought.placed(&AtHand::Only(rows.into()), data.rows())))
+    }
+
+    /// One row of numbers for each of these rows, of which `read` is given some at a time.
+    pub(crate) fn of_each(
+        &self,
+        stage: &str,
+        rows: &[usize],
+        width: usize,
+        read: impl FnOnce(&[usize]) -> Result<Array2<f64>>,
+    ) -> Result<Array2<f64>> {
+        let mut part = self.pass(stage, || {
+            let numbers = self.among(rows).to_vec();
+            let values =
+                if numbers.is_empty() { Array2::zeros((0, width)) } else { read(&numbers)? };
+            Ok(Part::default().with("values", Field::Rows(ChosenRows { numbers, values })))
+        })?;
+        let found: ChosenRows = part.take("values")?;
+        self.check_found(&found, rows)?;
+        Ok(found.values)
+    }
+
+    /// Those of these rows (ascending numbers) that are at hand.
+    fn among<'b>(&self, rows: &'b [usize]) -> &'b [usize] {
+        let Range { start, end } = self.at_hand();
+        let place = |limit: usize| rows.partition_point(|&row| row < limit);
+        &rows[place(start)..place(end)]
+    }
+
+    fn chosen(&self, source: &dyn FeatureSource, rows: &[usize]) -> Result<Field> {
+        let numbers = self.among(rows).to_vec();
+        let values = gather(source, &numbers)?;
+        Ok(Field::Rows(ChosenRows { numbers, values }))
+    }
+
+    /// Fails unless a pass brought the rows that were asked for.
+    fn check_found(&self, found: &ChosenRows, rows: &[usize]) -> Result<()> {
+        if found.numbers == rows && found.values.len_of(Axis(0)) == rows.len() {
+            return Ok(());
+        }
+        Err(Error::Plan(format!(
+            "a pass brought {} of the {} rows that it was to bring: parts are missing, or belong to \
+             another fit",
+            found.numbers.len(),
+            rows.len()
+        )))
+    }
+}
+
+/// A dataset, ours or copied.
+pub(crate) enum Brought<'a> {
+    Here(&'a Dataset<'a>),
+    Copied(Dataset<'static>),
+}
+
+impl Brought<'_> {
+    pub(crate) fn data(&self) -> &Dataset<'_> {
+        match self {
+            Brought::Here(data) => data,
+            Brought::Copied(data) => data,
+        }
+    }
+}
