@@ -107,8 +107,11 @@ class _Checkpoint:
             return begun, None
         if stored.read(len(self._MAGIC)) != self._MAGIC:
             raise FormatError(f"{self._path}: expected the checkpoint of a cluster fit, got a file of another kind")
-        (size,) = struct.unpack("<Q", stored.read(8))
-        about = json.loads(stored.read(size))
+        try:
+            (size,) = struct.unpack("<Q", stored.read(8))
+            about = json.loads(stored.read(size))
+        except (struct.error, ValueError) as error:
+            raise FormatError(f"{self._path}: the checkpoint is damaged; remove it to begin again") from error
         if about["plan"] != self._plan:
             raise InputError(f"{self._path}: the checkpoint is of a fit with other settings; give another path")
         if about["rows"] != [place.rows for place in places]:

@@ -47,6 +47,9 @@ class Case:
     #: that are computed in float32 pass that on as a rounding in float32.
     tolerance: float = 1e-9
 
+    def __str__(self) -> str:
+        return "-".join([self.name, *(str(value) for value in self.options.values() if isinstance(value, str))])
+
     def plan(self, data: Data) -> offspan.FitPlan:
         return offspan.FitPlan(self.name, head=data.head if self.head else None, **self.options)
 
@@ -75,16 +78,33 @@ class Case:
         assert one.info["training"] == other.info["training"]
 
 
-CASES: tuple[Case, ...] = ()
+#: In float32, what is fitted is rounded to it for scoring.
+SINGLE = 1e-6
+CASES = (
+    Case("auto", head=True),
+    Case("kpca-rff", {"features": 256, "explained_variance": 0.9}, tolerance=SINGLE),
+    Case("kpca-rff", {"features": 256, "explained_variance": 0.9, "precision": "f64"}),
+    Case("kpca-nys", {"landmarks": 128, "sampling": "uniform"}, tolerance=SINGLE),
+    Case("kpca-nys", {"landmarks": 128, "sampling": "low-energy", "precision": "f64"}, head=True),
+    Case("pca", tolerance=SINGLE),
+    Case("ssd"),
+    Case("mahalanobis", labels=True, tolerance=SINGLE),
+    Case("vim", head=True),
+    Case("she", logits=True, labels=True),
+    Case("dice", head=True),
+    Case("react", head=True),
+    Case("gradorth", head=True),
+)
 
 
 def cuts(rows: int) -> dict[str, list[int]]:
-    """Sizes of partitions: one, three, seventeen uneven ones of which one is empty."""
+    """Sizes of partitions: one, three, four of which one is empty, seventeen uneven ones of which one is empty."""
     seventeen = np.random.default_rng(17).dirichlet(np.full(16, 0.7)) * (rows - 16)
     sizes = [int(size) + 1 for size in seventeen]
     sizes[0] += rows - sum(sizes)
     sizes.insert(5, 0)
-    return {"one": [rows], "three": [rows // 2, rows // 3, rows - rows // 2 - rows // 3], "seventeen": sizes}
+    three = [rows // 2, rows // 3, rows - rows // 2 - rows // 3]
+    return {"one": [rows], "three": three, "four": [three[0], 0, *three[1:]], "seventeen": sizes}
 
 
 def pieces(array: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
