@@ -88,9 +88,10 @@ def fit(
 def score(
     detector: offspan.Detector, rows: Any, logits: Any = None, *, features: Names = "features", score: str = "score"
 ) -> Any:
-    """Score the rows of a Dask array or DataFrame where they are; a lazy column comes back, higher is more in-distribution.
+    """Score the rows of a Dask array or DataFrame where they are; a lazy column comes back.
 
-    An array gives an array, a DataFrame a series of this name. Columns are named as in :func:`fit`.
+    Higher is more in-distribution. An array gives an array, a DataFrame a series of this name. Columns are named as in
+    :func:`fit`.
     """
     if not hasattr(rows, "map_blocks"):
         return transform(detector, rows, logits, features=features, score=score, p_value=None, is_in=None)[score]

@@ -144,7 +144,8 @@ class _Engine:
     def carry_out(self, plan: Sealed, places: Sequence[Place], done: Callable[[int], object]) -> Part:
         shared = ray.put(plan)
         level = [self._part(shared, place) for place in places]
-        first = sizes = None
+        first: list[Any] | None = None
+        sizes: dict[Any, int] = {}
         for groups in parts.levels(len(level), FAN):
             # The tasks have the parts that they merge; Ray frees those as soon as they are merged.
             level = [_merge.remote(*(level[one] for one in group)) for group in groups]
@@ -188,29 +189,31 @@ class _Files(_Engine):
         return _part_of_file.remote(plan, place, self._columns, self._paths[place.partition], self._storage)
 
 
-@ray.remote(**_AGAIN)
-def _length(table: Any) -> int:
+def _task(function: Callable[..., Any]) -> Any:
+    return ray.remote(**_AGAIN)(function)
+
+
+def _count_rows(table: Any) -> int:
     return int(table.num_rows)
 
 
-@ray.remote(**_AGAIN)
-def _rows_of(paths: list[str], storage: dict[str, Any]) -> int:
-    return parquet.rows_of(paths, storage)
-
-
-@ray.remote(**_AGAIN)
-def _part_of_table(plan: Sealed, place: Place, columns: Columns, table: Any) -> Part:
+def _find_in_table(plan: Sealed, place: Place, columns: Columns, table: Any) -> Part:
     offspan.set_threads(1)
     return parts.find(plan, place, (columns.block(table, place.first_row) for _ in range(1)))
 
 
-@ray.remote(**_AGAIN)
-def _part_of_file(plan: Sealed, place: Place, columns: Columns, path: str, storage: dict[str, Any]) -> Part:
+def _find_in_file(plan: Sealed, place: Place, columns: Columns, path: str, storage: dict[str, Any]) -> Part:
     offspan.set_threads(1)
     return parts.find(plan, place, parquet.blocks_of([path], columns, place.first_row, storage))
 
 
-@ray.remote(**_AGAIN)
-def _merge(*given: Part) -> Part:
+def _merge_parts(*given: Part) -> Part:
     offspan.set_threads(1)
     return parts.merged(given)
+
+
+_length = _task(_count_rows)
+_rows_of = _task(parquet.rows_of)
+_part_of_table = _task(_find_in_table)
+_part_of_file = _task(_find_in_file)
+_merge = _task(_merge_parts)

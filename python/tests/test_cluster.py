@@ -75,7 +75,7 @@ def test_rows_that_change_between_passes_are_noticed():
             piece = self.pieces[place.partition]
             yield Block(piece if self.passes < 2 or place.partition != 1 else piece[::-1], None, None)
 
-    with pytest.raises(offspan.InputError, match="partition 1: its rows are not those of the pass before; .*persist"):
+    with pytest.raises(offspan.InputError, match=r"partition 1: its rows are not those of the pass before; .*persist"):
         fit(Shuffled(np.split(ROWS, [300])))
 
     class Fewer(Here):
@@ -94,7 +94,7 @@ def test_a_part_of_another_plan_is_refused():
                 parts.find(other if place.partition else plan, place, self.blocks(place)) for place in places
             )
 
-    with pytest.raises(offspan.InputError, match="partition 1: .*plan"):
+    with pytest.raises(offspan.InputError, match=r"partition 1: .*plan"):
         fit(Mixed(np.split(ROWS, [300])))
 
 

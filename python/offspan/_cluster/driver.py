@@ -39,19 +39,18 @@ def fit(
     begun = plan.to_bytes()
     saved = None if checkpoint is None else _Checkpoint(Path(checkpoint), Sealed(begun).digest)
     with reporter(progress) as told:
-        _tell(told, "counting rows", 0, 0)
+        _teller(told, "counting rows", 0)(0)
         places = _placed(engine.count())
         data, marks = begun, None
         if saved is not None:
             data, marks = saved.read(begun, places)
         running = offspan.FitPlan.from_bytes(data)
         while running.has_pass():
-            stage = f"pass {running.passes + 1}, {running.stage}"
-            _tell(told, stage, 0, len(places))
-            part = engine.carry_out(
-                Sealed(data), places, lambda done, stage=stage: _tell(told, stage, done, len(places))
-            )
+            tell = _teller(told, f"pass {running.passes + 1}, {running.stage}", len(places))
+            tell(0)
+            part = engine.carry_out(Sealed(data), places, tell)
             marks = _checked(part, places, marks)
+            assert part.found is not None  # There are rows.
             running.advance(part.found)
             data = running.to_bytes()
             if saved is not None:
@@ -62,9 +61,9 @@ def fit(
     return detector
 
 
-def _tell(report: Report | None, stage: str, done: int, total: int) -> None:
-    if report is not None:
-        report(stage, done, total)
+def _teller(report: Report | None, stage: str, total: int) -> Callable[[int], object]:
+    """Give the function that is told how many partitions are done."""
+    return (lambda done: None) if report is None else (lambda done: report(stage, done, total))
 
 
 def _placed(rows: Sequence[int]) -> list[Place]:

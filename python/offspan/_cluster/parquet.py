@@ -59,7 +59,7 @@ def _opened(path: str, storage: Mapping[str, Any]) -> Iterator[Any]:
             raise ImportError(f"{path}: addresses of object stores need fsspec: pip install fsspec") from error
         source = fsspec.open(path, "rb", **storage).open()
     else:
-        source = open(path, "rb")  # noqa: SIM115 (closed below)
+        source = open(path, "rb")
     try:
         try:
             file = ParquetFile(source)

@@ -174,8 +174,8 @@ def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
 def _concatenated(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
-    logits = None if blocks[0].logits is None else np.concatenate([block.logits for block in blocks])  # type: ignore[misc]
-    labels = None if blocks[0].labels is None else np.concatenate([block.labels for block in blocks])  # type: ignore[misc]
+    logits = None if blocks[0].logits is None else np.concatenate([block.logits for block in blocks])
+    labels = None if blocks[0].labels is None else np.concatenate([block.labels for block in blocks])
     return Block(np.concatenate([block.features for block in blocks]), logits, labels)
 
 

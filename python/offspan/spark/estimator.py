@@ -30,7 +30,10 @@ class _Columns(Params):
     """Columns that estimator and model read and write."""
 
     featuresCol: Param[Any] = Param(
-        Params._dummy(), "featuresCol", "column of arrays or vectors, a list of columns, or all of f0, f1, … as 'f*'", _names
+        Params._dummy(),
+        "featuresCol",
+        "column of arrays or vectors, a list of columns, or all of f0, f1, … as 'f*'",
+        _names,
     )
     logitsCol: Param[Any] = Param(Params._dummy(), "logitsCol", "where the logits are, in the same ways", _names)
     scoreCol: Param[str] = Param(
@@ -40,7 +43,10 @@ class _Columns(Params):
         Params._dummy(), "pValueCol", "column for p-values; empty for none", TypeConverters.toString
     )
     decisionCol: Param[str] = Param(
-        Params._dummy(), "decisionCol", "column for decisions, true is in-distribution; empty for none", TypeConverters.toString
+        Params._dummy(),
+        "decisionCol",
+        "column for decisions, true is in-distribution; empty for none",
+        TypeConverters.toString,
     )
 
     def __init__(self) -> None:
@@ -85,7 +91,7 @@ class OffspanDetector(_Columns, Estimator["OffspanDetectorModel"], MLReadable["O
         Params._dummy(), "confidence", "share of all cases in which it does", TypeConverters.toFloat
     )
 
-    @keyword_only
+    @keyword_only  # type: ignore[untyped-decorator]
     def __init__(
         self,
         *,

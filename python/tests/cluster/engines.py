@@ -11,7 +11,6 @@ from typing import Any
 import pieces
 
 
-
 class Dask:
     """Two worker processes."""
 
@@ -37,7 +36,6 @@ class Dask:
 
     def _table(self, paths: list[str]) -> Any:
         import dask.dataframe
-        import pandas as pd
 
         meta = _pandas(pieces.pa.parquet.read_table(paths[0]).slice(0, 0))
         return dask.dataframe.from_map(lambda path: _pandas(pieces.read(path)), paths, meta=meta)
@@ -119,8 +117,9 @@ class Ray:
         return offspan.ray.fit(plan, [f"deadly://{path}" for path in paths], **columns)
 
     def transform(self, detector: Any, paths: list[str], **columns: Any) -> Any:
-        import offspan.ray
         import ray.data
+
+        import offspan.ray
 
         tables = [pieces.read(path) for path in paths]
         ray.data.DataContext.get_current().execution_options.preserve_order = True

@@ -9,13 +9,13 @@ import pytest
 
 import offspan
 
-dask = pytest.importorskip("dask", reason="Dask is not installed here")
-import dask.array  # noqa: E402
-import dask.bag  # noqa: E402
-import dask.dataframe  # noqa: E402
-import pandas as pd  # noqa: E402
+pytest.importorskip("dask", reason="Dask is not installed here")
+import dask.array
+import dask.bag
+import dask.dataframe
+import pandas as pd
 
-import offspan.dask  # noqa: E402
+import offspan.dask
 
 RFF = next(case for case in data.CASES if str(case) == "kpca-rff-f64")
 SHE = next(case for case in data.CASES if str(case) == "she")

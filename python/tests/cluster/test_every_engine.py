@@ -14,7 +14,7 @@ import offspan
 CASES = {str(case): case for case in data.CASES}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def on_one_machine(case: str, pack: str) -> offspan.Detector:
     return CASES[case].on_one_machine(data.load(pack))
 
@@ -108,7 +108,7 @@ def test_a_missing_column_is_refused_on_the_driver(engine, small, tmp_path):
 
 def test_a_method_that_needs_its_rows_again_and_again_is_refused(engine, small, tmp_path):
     paths = pieces.write(tmp_path, [1000, 500], small.rows)
-    with pytest.raises(offspan.InputError, match="knn .*cannot be fitted from parts"):
+    with pytest.raises(offspan.InputError, match=r"knn .*cannot be fitted from parts"):
         engine.fit(offspan.FitPlan("knn"), paths)
 
 

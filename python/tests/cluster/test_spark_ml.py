@@ -10,12 +10,12 @@ import pytest
 import offspan
 
 pytest.importorskip("pyspark", reason="Spark is not installed here")
-import pandas as pd  # noqa: E402
-from pyspark.ml import Pipeline, PipelineModel  # noqa: E402
-from pyspark.ml.feature import VectorAssembler  # noqa: E402
+import pandas as pd
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.feature import VectorAssembler
 
-import offspan.spark  # noqa: E402
-from offspan.spark import OffspanDetector, OffspanDetectorModel  # noqa: E402
+import offspan.spark
+from offspan.spark import OffspanDetector, OffspanDetectorModel
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_estimator_and_model_are_saved_and_loaded(engine, small, tmp_path):
     model = again.fit(table)
     model.save(str(tmp_path / "model"))
     assert OffspanDetectorModel.load(str(tmp_path / "model")).detector == model.detector
-    with pytest.raises(offspan.FormatError, match="expected a saved .*OffspanDetectorModel"):
+    with pytest.raises(offspan.FormatError, match=r"expected a saved .*OffspanDetectorModel"):
         OffspanDetectorModel.load(str(tmp_path / "estimator"))
-    with pytest.raises(Exception, match="(?i)exists"):
+    with pytest.raises(Exception, match=r"(?i)exists"):
         model.save(str(tmp_path / "model"))
 
 
@@ -75,4 +75,4 @@ def test_wrong_parameters_are_refused_before_rows_are_read(engine, small):
     with pytest.raises(offspan.InputError, match="table: expected a Spark DataFrame, got ndarray"):
         offspan.spark.fit(offspan.FitPlan("pca"), small.rows)
     with pytest.raises(offspan.NotFittedError):
-        OffspanDetectorModel().detector
+        OffspanDetectorModel().transform(engine.session.range(3))
