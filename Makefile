@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-cluster test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -25,10 +25,16 @@ test-slow:
 wheel:
 	python3 python/tools/build_wheel.py
 
-# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had.
+# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had, and those of cluster
+# engines whose files changed.
 test-python:
 	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py
+
+# The engines of clusters, each in an environment of its own. `make test-python` runs those whose files changed.
+test-cluster:
+	cargo build $(PACKAGES) $(TARGETS)
+	python3 python/tools/run_tests.py --only cluster
 
 # The way of `pip install ./python`, in a clean environment.
 test-install:

@@ -1,13 +1,20 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|cluster|dask|spark|ray] [pytest options]
+
+The engines of clusters are heavy. They are tested when they are asked for (`cluster` is all three), and otherwise only
+if a file that they depend on is not as it was when their tests last passed (digests in `tests/cluster/passed.json`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from environments import ROOT, environment, install_built, run
 
@@ -15,10 +22,19 @@ FOLDER = ROOT / "target" / "python"
 TESTS = ROOT / "python" / "tests"
 #: What `torch_env.py` exits with when there is no torch to be had.
 NO_TORCH = 3
+#: What each engine is installed with.
+ENGINES = {
+    "dask": ("dask[array,dataframe]", "distributed", "pyarrow", "fsspec"),
+    "spark": ("pyspark", "pandas<3", "pyarrow", "fsspec"),
+    "ray": ("ray[data]", "pandas", "pyarrow", "fsspec"),
+}
+#: Modules whose examples need what is not installed for the core.
+HOSTED = ("pytorch_ood", "openood", "dask", "ray")
+PASSED = TESTS / "cluster" / "passed.json"
 
 
 def main() -> None:
-    """Run both parts; the second one says why when it is left out."""
+    """Run all parts; one that is left out says why."""
     words = sys.argv[1:]
     only = words[words.index("--only") + 1] if "--only" in words else None
     if only:
@@ -27,6 +43,15 @@ def main() -> None:
         core(words)
     if only in (None, "torch"):
         torch(words)
+    for engine in ENGINES:
+        if only in ("cluster", engine):
+            cluster(engine, words)
+        elif only is None and passed().get(engine) == digest(engine):
+            print(
+                f"The tests of offspan.{engine} were left out: nothing changed since they passed (make test-cluster)."
+            )
+        elif only is None:
+            cluster(engine, words)
 
 
 def core(words: list[str]) -> None:
@@ -35,8 +60,20 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     installed = install_built(python)
-    run(python, "-m", "pytest", TESTS, "--ignore", TESTS / "with_torch", "-p", "no:cacheprovider", *words)
-    doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in ("pytorch_ood", "openood")]
+    run(
+        python,
+        "-m",
+        "pytest",
+        TESTS,
+        "--ignore",
+        TESTS / "with_torch",
+        "--ignore",
+        TESTS / "cluster",
+        "-p",
+        "no:cacheprovider",
+        *words,
+    )
+    doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in HOSTED]
     doctests += sorted((installed / "sklearn").glob("*.py"))
     run(python, "-m", "pytest", "--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider", *doctests)
 
@@ -58,6 +95,53 @@ def torch(words: list[str]) -> None:
     install_built(python)
     run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
+
+
+def cluster(engine: str, words: list[str]) -> None:
+    """Tests of one engine, and its example in the documentation."""
+    why = missing(engine)
+    if why is not None:
+        print(f"The tests of offspan.{engine} were left out: {why}.")
+        return
+    python = interpreter(engine)
+    install_built(python)
+    own = {"dask": "test_dask_inputs.py", "spark": "test_spark_ml.py", "ray": "test_ray_inputs.py"}[engine]
+    tests = [TESTS / "cluster" / name for name in ("test_every_engine.py", "test_page.py", own)]
+    os.environ["OFFSPAN_ENGINE"] = engine
+    run(python, "-m", "pytest", *tests, "--show-capture=no", "-p", "no:cacheprovider", *words)
+    if not words:  # Options may have chosen a few of the tests.
+        PASSED.write_text(json.dumps({**passed(), engine: digest(engine)}, indent=2, sort_keys=True) + "\n")
+
+
+def interpreter(engine: str) -> Path:
+    """Where an engine's environment has its Python."""
+    return environment(FOLDER / engine)
+
+
+def missing(engine: str) -> str | None:
+    """Install an engine; tell why it cannot be had."""
+    if engine == "spark" and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return "Spark needs Java, which is not installed"
+    python = interpreter(engine)
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*command, "pytest", "numpy", *ENGINES[engine]], check=False)
+    return f"pip could not install {', '.join(ENGINES[engine])}" if done.returncode else None
+
+
+def passed() -> dict[str, str]:
+    """The digests of the files with which tests passed."""
+    return json.loads(PASSED.read_text()) if PASSED.exists() else {}
+
+
+def digest(engine: str) -> str:
+    """A digest of the files that an engine's tests depend on."""
+    package = ROOT / "python" / "offspan"
+    files = [*(package / "_cluster").glob("*.py"), *(TESTS / "cluster").glob("*.py"), ROOT / "docs" / "cluster.md"]
+    files += [package / "_plan.py", *package.glob(f"{engine}.py"), *(package / engine).glob("*.py")]
+    found = hashlib.sha256(repr(ENGINES[engine]).encode())
+    for path in sorted(files):
+        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:32]
 
 
 if __name__ == "__main__":

@@ -130,9 +130,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
         assert!(!is_parts(folder.path()));
-        ["_SUCCESS", "_metadata.parquet", ".part-0.parquet.crc", "notes.txt"].map(put);
+        for name in ["_SUCCESS", "_metadata.parquet", ".part-0.parquet.crc", "notes.txt"] {
+            put(name);
+        }
         assert!(!is_parts(folder.path()));
-        ["part-1.parquet", "part-0.parquet"].map(put);
+        for name in ["part-1.parquet", "part-0.parquet"] {
+            put(name);
+        }
         assert!(is_parts(folder.path()));
         let files: Vec<String> = files_of(folder.path()).unwrap().iter().map(|p| stem(p)).collect();
         assert_eq!(files, ["part-0", "part-1"]);
