@@ -29,6 +29,7 @@ from ._kpca import KPCA
 from ._method import Method, make, methods
 from ._moments import Moments
 from ._monitor import BatchReport, Monitor
+from ._tables import Table, read_table
 from .errors import FormatError, InputError, NotFittedError, OffspanError
 
 #: Load a detector file.
@@ -50,6 +51,7 @@ __all__ = [
     "NotFittedError",
     "OffspanError",
     "OwnMethod",
+    "Table",
     "__version__",
     "adjusted_p_values",
     "benjamini_hochberg",
@@ -60,6 +62,7 @@ __all__ = [
     "make",
     "methods",
     "metrics",
+    "read_table",
     "rows_needed",
     "set_threads",
     "threads",

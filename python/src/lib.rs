@@ -14,6 +14,7 @@ mod metrics;
 mod monitor;
 mod pack;
 mod partial;
+mod tables;
 
 use pyo3::prelude::*;
 
@@ -42,6 +43,8 @@ mod _internal {
     use super::pack::evaluate_pack;
     #[pymodule_export]
     use super::partial::PartialFit;
+    #[pymodule_export]
+    use super::tables::{choose_columns, choose_labels, choose_logits, is_part_folder, part_files};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
