@@ -130,9 +130,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
         assert!(!is_parts(folder.path()));
-        ["_SUCCESS", "_metadata.parquet", ".part-0.parquet.crc", "notes.txt"].map(put);
+        ["_SUCCESS", "_metadata.parquet", ".part-0.parquet.crc", "notes.txt"]
+            .into_iter()
+            .for_each(put);
         assert!(!is_parts(folder.path()));
-        ["part-1.parquet", "part-0.parquet"].map(put);
+        ["part-1.parquet", "part-0.parquet"].into_iter().for_each(put);
         assert!(is_parts(folder.path()));
         let files: Vec<String> = files_of(folder.path()).unwrap().iter().map(|p| stem(p)).collect();
         assert_eq!(files, ["part-0", "part-1"]);
