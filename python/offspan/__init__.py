@@ -30,6 +30,7 @@ from ._method import Method, make, methods
 from ._moments import Moments
 from ._monitor import BatchReport, Monitor
 from ._plan import FitPlan
+from ._tables import Table, read_table
 from .errors import FormatError, InputError, NotFittedError, OffspanError
 
 #: Load a detector file.
@@ -52,6 +53,7 @@ __all__ = [
     "NotFittedError",
     "OffspanError",
     "OwnMethod",
+    "Table",
     "__version__",
     "adjusted_p_values",
     "benjamini_hochberg",
@@ -62,6 +64,7 @@ __all__ = [
     "make",
     "methods",
     "metrics",
+    "read_table",
     "rows_needed",
     "set_threads",
     "threads",

@@ -9,11 +9,12 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
+from ._tables import has_pyarrow, is_arrow, is_table_path, labels_of, read_table, rows_of
 from .errors import InputError
 
 PathLike = Union[str, "os.PathLike[str]"]
-#: Rows of numbers: an array, anything that NumPy can make one of, or the path of a file.
-Rows = Union[npt.ArrayLike, PathLike]
+#: Rows of numbers: an array, anything that NumPy can make one of, Arrow data, or the path of a file.
+Rows = Union[npt.ArrayLike, PathLike, Any]
 
 _FLOATS = (np.float16, np.float32, np.float64)
 
@@ -22,8 +23,27 @@ def is_path(given: Any) -> bool:
     return isinstance(given, (str, os.PathLike))
 
 
+def is_table(given: Any) -> bool:
+    if is_path(given):
+        return is_table_path(os.fspath(given))
+    # Without pyarrow, NumPy makes an array of many frames, too.
+    return is_arrow(given) and (has_pyarrow() or not hasattr(given, "__array__"))
+
+
+def as_inputs(features: Any, logits: Any = None, labels: Any = None) -> tuple[Any, Any, Any]:
+    """Features, logits and labels as arrays or paths. A table brings its own logits and labels along."""
+    if is_table(features):
+        table = read_table(features)
+        features = table.features
+        logits = table.logits if logits is None else logits
+        labels = table.labels if labels is None else labels
+    return as_rows(features, "features"), optional_rows(logits, "logits"), as_labels(labels)
+
+
 def as_rows(given: Any, what: str) -> Any:
     """A float array, or the path as text. Arrays of a type that can be read are passed on as they are."""
+    if is_table(given):
+        return rows_of(given, what)
     if is_path(given):
         return os.fspath(given)
     array = as_array(given, what)
@@ -31,7 +51,8 @@ def as_rows(given: Any, what: str) -> Any:
         return array
     if array.dtype.kind in "biuf":
         return array.astype(np.float64 if array.dtype.itemsize > 2 or array.dtype.kind != "f" else np.float32)
-    raise InputError(f"{what}: expected numbers, got an array of {array.dtype}")
+    hint = " (lists are read with pyarrow: pip install pyarrow)" if is_arrow(given) else ""
+    raise InputError(f"{what}: expected numbers, got an array of {array.dtype}{hint}")
 
 
 def as_array(given: Any, what: str) -> npt.NDArray[Any]:
@@ -50,6 +71,8 @@ def as_labels(given: Any) -> Any:
     """Whole numbers, one per row, or the path as text."""
     if given is None:
         return None
+    if is_table(given):
+        return labels_of(given)
     if is_path(given):
         return os.fspath(given)
     labels = as_array(given, "labels")

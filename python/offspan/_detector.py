@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _internal
-from ._arrays import PathLike, Rows, as_extras, as_numbers, as_rows, optional_rows
+from ._arrays import PathLike, Rows, as_extras, as_inputs, as_numbers
 from ._calibration import FitCheck
 from ._explanation import Explanation
 from .errors import InputError
@@ -66,14 +66,15 @@ class Detector:
         ----------
         features
             Rows of the width that the detector was fitted on: an array (float16, float32, float64; any order; also a
-            memory map), or the path of a file.
+            memory map), Arrow data, or the path of a file. A table brings its ``logits`` along (:func:`read_table`).
         logits
             The network's outputs for the same rows, for methods that use them and do not keep the last layer.
         extras
             Other tensors of the same rows by name, for the few methods that ask for one.
 
         """
-        return self._native.score(as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras))
+        rows, logits, _ = as_inputs(features, logits)
+        return self._native.score(rows, logits, as_extras(extras))
 
     def explain(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
@@ -88,8 +89,8 @@ class Detector:
             As in :meth:`score`.
 
         """
-        rows = as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras)
-        terms = self._native.explain(*rows)
+        rows, logits, _ = as_inputs(features, logits)
+        terms = self._native.explain(rows, logits, as_extras(extras))
         if terms is None:
             raise InputError(
                 "explain: expected a detector whose score has terms, such as one of auto; "
@@ -134,8 +135,8 @@ class Detector:
             by the threshold alone.
 
         """
-        rows = as_rows(features, "features"), optional_rows(logits, "logits"), as_extras(extras)
-        return ~self._native.is_out(*rows, fdr)
+        rows, logits, _ = as_inputs(features, logits)
+        return ~self._native.is_out(rows, logits, as_extras(extras), fdr)
 
     def calibrated(
         self,
@@ -162,9 +163,8 @@ class Detector:
         """
         if features is None and (logits is not None or extras is not None):
             raise InputError("calibrated: expected features together with their logits or extras")
-        native = self._native.calibrated(
-            optional_rows(features, "features"), keep, confidence, optional_rows(logits, "logits"), as_extras(extras)
-        )
+        rows, logits, _ = (None, None, None) if features is None else as_inputs(features, logits)
+        native = self._native.calibrated(rows, keep, confidence, logits, as_extras(extras))
         return Detector(native)
 
     def check(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _internal
-from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_labels, as_rows, optional_rows
+from ._arrays import PathLike, Rows, as_array, as_extras, as_head, as_inputs, as_rows
 from ._calibration import FitCheck
 from ._detector import Detector
 from ._explanation import Explanation
@@ -101,8 +101,9 @@ class Method:
         Parameters
         ----------
         features
-            Rows: an array (float16, float32, float64; any order; a memory map is read bit by bit), or the path of an
-            ``.npy`` or ``.safetensors`` file or of a pack folder, which may be larger than memory.
+            Rows: an array (float16, float32, float64; any order; a memory map is read bit by bit), Arrow data, or the
+            path of an ``.npy``, ``.npz``, ``.safetensors`` or table file or of a pack folder, which may be larger than
+            memory. Tables bring their ``logits`` and ``labels`` along (:func:`read_table`).
         logits, labels, extras
             What belongs to the same rows, where the method uses it.
         hold_out
@@ -126,13 +127,13 @@ class Method:
                 raise InputError(f"calibrate: expected rows, or features and logits, got {len(calibrate)} arrays")
             pair = (as_rows(calibrate[0], "calibrate"), as_rows(calibrate[1], "the logits of calibrate"))
         else:
-            pair = (as_rows(calibrate, "calibrate"), None)
-        given = as_rows(features, "features")
+            pair = as_inputs(calibrate)[:2]
+        given, logits, labels = as_inputs(features, logits, labels)
         with reporter(progress) as report:
             native = self._method_for(given).fit(
                 given,
-                logits=optional_rows(logits, "logits"),
-                labels=as_labels(labels),
+                logits=logits,
+                labels=labels,
                 extras=as_extras(extras),
                 head=self.head,
                 hold_out=hold_out,

@@ -15,6 +15,7 @@ mod monitor;
 mod pack;
 mod partial;
 mod plan;
+mod tables;
 
 use pyo3::prelude::*;
 
@@ -45,6 +46,8 @@ mod _internal {
     use super::partial::PartialFit;
     #[pymodule_export]
     use super::plan::{FitPlan, merge_parts, rows_of_part};
+    #[pymodule_export]
+    use super::tables::{choose_columns, choose_labels, choose_logits, is_part_folder, part_files};
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -121,7 +121,7 @@ fn decode<const N: usize>(
         for (index, (place, wanted)) in decoded.iter_mut().zip(&found).enumerate() {
             match (place.as_mut(), wanted) {
                 (Some(known), Some(wanted)) => {
-                    known.element = known.element.max(element_of(wanted))
+                    known.element = known.element.max(element_of(wanted));
                 }
                 (None, Some(wanted)) if plan.is_empty() => {
                     let name = format!("{} `{}`", path.display(), name_of(wanted, table.fields()));
