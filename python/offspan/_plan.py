@@ -41,8 +41,8 @@ class FitPlan:
     ...     part = plan.partial(rows[:500])  # on one machine
     ...     other = plan.partial(rows[500:], first_row=500)  # on another
     ...     plan.advance(plan.merge(part, other))
-    >>> plan.finish().name
-    'kpca-rff'
+    >>> plan.finish().score(rows).shape
+    (900,)
 
     """
 

@@ -2,14 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
-use offspan::io::{ElementType, RawLayout};
+use offspan::io::{ColumnChoice, ElementType, RawLayout, Reading};
 use offspan::metrics::{FprRule, IntervalMethod};
 use offspan::{Preset, Promise, Residual, Sampling};
 
 use crate::method_args::MethodArgs;
-use crate::output::Json;
+use crate::output::{Failure, Json};
+use crate::progress::Progress;
 
 /// One sentence for every command that writes files.
 const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
@@ -94,16 +96,43 @@ impl JsonArgs {
     }
 }
 
+/// How feature files are read, where they do not tell it themselves.
+#[derive(Args, Clone, Default)]
+pub(crate) struct ReadArgs {
+    /// Type and width of files without header, such as f64:2048
+    #[arg(long, value_name = "TYPE:WIDTH")]
+    pub(crate) raw: Option<RawLayout>,
+
+    /// Columns of Parquet and Arrow files: a list column, a prefix of numbered columns, a range (f0..f511), or names
+    /// separated by commas; with logits= or labels= in front, those of logits or labels. May be given once for each
+    /// [default: features, logits and labels, or the only columns that could be]
+    #[arg(long, value_name = "[PART=]COLUMNS")]
+    pub(crate) columns: Vec<String>,
+}
+
+impl ReadArgs {
+    /// Whether nothing was said.
+    pub(crate) fn is_default(&self) -> bool {
+        self.raw.is_none() && self.columns.is_empty()
+    }
+
+    /// The same for the library, with progress while tables are decoded.
+    pub(crate) fn reading(&self) -> Result<Reading, Failure> {
+        let columns = ColumnChoice::parse(&self.columns)
+            .map_err(|reason| Failure::Usage(format!("--columns: {reason}")))?;
+        Ok(Reading::from(self.raw).columns(columns).observer(Arc::new(Progress::default())))
+    }
+}
+
 /// What belongs to features that come as single files.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Logits of the same rows (.npy or .safetensors), where the feature file has none
+    /// Logits of the same rows, where the feature file has none
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Option<PathBuf>,
 
-    /// Class labels of the same rows (whole numbers, .npy or .safetensors), where the feature file
-    /// has none
+    /// Class labels of the same rows (whole numbers), where the feature file has none
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
 
@@ -111,9 +140,8 @@ pub(crate) struct DataArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) head: Option<PathBuf>,
 
-    /// Type and width of a file without header, such as f64:2048
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 impl DataArgs {
@@ -149,11 +177,13 @@ Examples:
   offspan fit PACK --method kpca-nys --gamma 1 -o net.offspan
   offspan fit huge.npy --method kpca-rff --checkpoint fit.ckpt -o net.offspan
   offspan fit cache.mmap --raw f64:2048 --method kpca-rff -o net.offspan
+  offspan fit train.parquet --columns embedding -o net.offspan
 
 Rows are read in chunks, so files may be larger than memory. A fit that is killed goes on from its
 last checkpoint when the same command runs again, and ends with the same detector.")]
 pub(crate) struct FitArgs {
-    /// A pack folder (its `train`), or a feature file: .npy, .safetensors
+    /// A pack folder (its `train`), a feature file (.npy, .npz, .safetensors, .parquet, .arrow, .feather), or a
+    /// folder of part files (part-0000.parquet, …)
     #[arg(value_name = "PACK|FILE")]
     pub(crate) data: PathBuf,
 
@@ -223,7 +253,8 @@ pub(crate) struct ScoreArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
 
-    /// Rows to score: .npy or .safetensors files, folders of them, or - for CSV or .npy on stdin
+    /// Rows to score: .npy, .npz, .safetensors, .parquet, .arrow or .feather files, folders of them, folders of part
+    /// files, or - for CSV or .npy on stdin
     #[arg(required = true, value_name = "FILE|FOLDER|-")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -256,9 +287,8 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Vec<PathBuf>,
 
-    /// Type and width of files without header, such as f64:2048
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 #[derive(Args)]
@@ -273,7 +303,7 @@ pub(crate) struct CalibrateArgs {
     /// A detector from `offspan fit`
     pub(crate) detector: PathBuf,
 
-    /// In-distribution rows: .npy, .safetensors [default: the scores that the detector keeps]
+    /// In-distribution rows: a feature file [default: the scores that the detector keeps]
     pub(crate) file: Option<PathBuf>,
 
     /// Where to write the detector; may be the same file
@@ -306,9 +336,8 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", requires = "file")]
     pub(crate) logits: Option<PathBuf>,
 
-    /// Type and width of a file without header, such as f64:2048
-    #[arg(long, value_name = "TYPE:WIDTH", requires = "file")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 #[derive(Args)]
@@ -331,8 +360,7 @@ pub(crate) struct MonitorArgs {
     #[arg(required_unless_present = "reset")]
     pub(crate) detector: Option<PathBuf>,
 
-    /// Batches in order: features (.npy, .safetensors), or scores (one-dimensional .npy, or .csv with a
-    /// column `score`)
+    /// Batches in order: feature files, or scores (one-dimensional .npy, or .csv with a column `score`)
     #[arg(required_unless_present = "reset", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -371,17 +399,15 @@ pub(crate) struct MonitorArgs {
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 
-    /// Type and width of files without header, such as f64:2048
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 /// How a pack is read, and how scores of it are judged.
 #[derive(Args)]
 pub(crate) struct JudgeArgs {
-    /// Type and width of the authors' .mmap caches, such as f64:2048, where the folder is one
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 
     /// Share of in-distribution rows to keep when the false-positive rate is measured
     #[arg(long, value_name = "SHARE", default_value_t = 0.95, help_heading = "Metrics")]
@@ -404,7 +430,7 @@ Examples:
 
 A pack is a folder with train, test and ood/NAME or ood/GROUP/NAME and, where known, the last layer:
 .safetensors with features, logits and labels, and head.safetensors; or NAME.npy, NAME-logits.npy and
-NAME-labels.npy, and head-weight.npy and head-bias.npy. Methods are fitted on train, nothing held out for a threshold; test is the
+NAME-labels.npy, and head-weight.npy and head-bias.npy; or NAME.parquet, NAME.arrow or NAME.npz. Methods are fitted on train, nothing held out for a threshold; test is the
 in-distribution side.")]
 #[command(override_usage = "offspan eval [OPTIONS] <PACK>")]
 pub(crate) struct EvalArgs {
@@ -458,7 +484,8 @@ Without an OoD set, classes of the training rows stand in for one: a fit does no
 network's outputs for them are taken away, and the better a setting tells their rows from rows of the
 other classes, the better it is. Where classes are unknown, rows mixed from two rows stand in.")]
 pub(crate) struct TuneArgs {
-    /// A pack folder (its `train`), or a feature file: .npy, .safetensors
+    /// A pack folder (its `train`), a feature file (.npy, .npz, .safetensors, .parquet, .arrow, .feather), or a
+    /// folder of part files (part-0000.parquet, …)
     #[arg(value_name = "PACK|FILE")]
     pub(crate) data: PathBuf,
 
@@ -613,9 +640,8 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 
-    /// Type and width of a file without header, such as f64:2048
-    #[arg(long, value_name = "TYPE:WIDTH")]
-    pub(crate) raw: Option<RawLayout>,
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }
 
 #[derive(Args)]

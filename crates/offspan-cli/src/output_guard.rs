@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use offspan::io::{Content, check_replaces, check_writable, is_pack};
+use offspan::io::{Content, check_replaces, check_writable, has_header, is_pack};
 
 use crate::output::Failure;
 
@@ -161,9 +161,8 @@ fn files_of_pack(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn data_files(folder: &Path) -> Vec<PathBuf> {
-    let is_data = |path: &PathBuf| {
-        path.extension().is_some_and(|e| e == "safetensors" || e == "npy" || e == "mmap")
-    };
+    let is_data =
+        |path: &PathBuf| has_header(path) || path.extension().is_some_and(|e| e == "mmap");
     entries(folder).filter(is_data).collect()
 }
 

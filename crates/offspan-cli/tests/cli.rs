@@ -44,6 +44,9 @@ mod sigterm;
 mod states;
 #[path = "cli/studies.rs"]
 mod studies;
+#[cfg(feature = "parquet")]
+#[path = "cli/tables.rs"]
+mod tables;
 
 use serde_json::Value;
 

@@ -84,8 +84,15 @@ fn check(args: &CalibrateArgs) -> Outcome {
 }
 
 fn rows(args: &CalibrateArgs) -> Result<Option<Dataset<'static>>, Failure> {
-    let Some(path) = &args.file else { return Ok(None) };
-    let mut rows = open_dataset(path, args.raw)?;
+    let Some(path) = &args.file else {
+        if args.read.is_default() {
+            return Ok(None);
+        }
+        return Err(Failure::Usage(
+            "--raw and --columns: expected a file of rows to read".to_owned(),
+        ));
+    };
+    let mut rows = open_dataset(path, args.read.reading()?)?;
     if let Some(path) = &args.logits {
         rows = rows.with_logits(open_matrix(path, "logits", None)?)?;
     }

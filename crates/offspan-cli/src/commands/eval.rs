@@ -36,7 +36,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         guard.folder(folder, &report::files())?;
         report::prepare(folder)?;
     }
-    let pack = Pack::open_with(pack, args.judge.raw)?;
+    let pack = Pack::open_with(pack, args.judge.read.reading()?)?;
     let sets = Sets::of(&pack)?;
     let interval = args.ci.or(args.report.as_ref().and_then(|_| report_intervals(&sets)));
     let options = EvalOptions {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use offspan::io::{Content, Input, TrainingData, TrainingInputs, has_header, open_dataset};
+use offspan::io::{Content, Input, TrainingData, TrainingInputs, open_dataset};
 use offspan::{
     CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
     Promise,
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     let TrainingData { rows: data, head, calibrate: of_pack, .. } =
         open(&args.data, &args.data_args)?;
     let calibrate = match &args.calibrate {
-        Some(path) => Some(open_dataset(path, args.data_args.raw.filter(|_| !has_header(path)))?),
+        Some(path) => Some(open_dataset(path, args.data_args.read.reading()?.suited_to(path))?),
         // Who asks for held-out rows gets them.
         None => of_pack.filter(|_| args.hold_out.is_none()),
     };
@@ -105,7 +105,7 @@ fn checkpointing(
 
 /// The training rows, and what else a pack or the flags give.
 pub(crate) fn open(path: &Path, args: &DataArgs) -> Result<TrainingData<'static>, Failure> {
-    let mut inputs = TrainingInputs::of_path(path).raw(args.raw);
+    let mut inputs = TrainingInputs::of_path(path).reading(args.read.reading()?);
     if let Some(path) = &args.logits {
         inputs = inputs.logits(Input::File(path.clone()));
     }

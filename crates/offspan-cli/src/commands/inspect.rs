@@ -21,13 +21,13 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &InspectArgs) -> Outcome {
     args.json.target().check(&Guard::default().reads([&args.path]))?;
     let (text, value) = if is_pack(&args.path) {
-        pack(&Pack::open_with(&args.path, args.raw)?)?
-    } else if args.raw.is_none() && is_monitor(&args.path) {
+        pack(&Pack::open_with(&args.path, args.read.reading()?)?)?
+    } else if args.read.is_default() && is_monitor(&args.path) {
         monitor(&args.path, &Monitor::load(&args.path)?)?
-    } else if args.raw.is_none() && looks_like_a_detector(&args.path) {
+    } else if args.read.is_default() && looks_like_a_detector(&args.path) {
         detector(&args.path, &Detector::load(&args.path)?)?
     } else {
-        features(&open_dataset(&args.path, args.raw)?)?
+        features(&open_dataset(&args.path, args.read.reading()?)?)?
     };
     args.json.target().tell(|| value, || text)?;
     Ok(ExitCode::SUCCESS)

@@ -161,12 +161,12 @@ enum Batch {
 
 impl Batch {
     fn open(args: &MonitorArgs, file: &Path, logits: Option<&PathBuf>) -> Result<Self, Failure> {
-        if args.raw.is_none()
+        if args.read.raw.is_none()
             && let Some(scores) = read_scores(file)?
         {
             return Ok(Batch::Scores(scores));
         }
-        let mut rows = open_dataset(file, args.raw)?;
+        let mut rows = open_dataset(file, args.read.reading()?)?;
         if let Some(path) = logits {
             rows = rows.with_logits(open_matrix(path, "logits", None)?)?;
         }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use offspan::io::{
-    Content, Dataset, feature_files, open_dataset, open_matrix, open_with_neighbours, read_dataset,
-    write_npy_f64, write_text,
+    Content, Dataset, Reading, feature_files, is_pack, open_dataset, open_matrix,
+    open_with_neighbours, read_dataset, write_npy_f64, write_text,
 };
 use offspan::{Decisions, Detector, Explained, ExplainedTerm};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     let explained = if args.explain { explain(&detector, &inputs, &progress)? } else { None };
     drop(progress);
     // A single file needs no name; a folder of one does, or the columns would hang on its contents.
-    let named = inputs.len() > 1 || args.files.iter().any(|path| path.is_dir());
+    let named = inputs.len() > 1 || args.files.iter().any(is_pack);
     let out = verdict.as_ref().map_or(0, Decisions::out);
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
     let csv = || csv(&scores, verdict.as_ref(), explained.as_ref(), named.then_some(&inputs));
@@ -128,19 +128,20 @@ fn inputs(args: &ScoreArgs) -> Result<Vec<Dataset<'static>>, Failure> {
     if times > 1 {
         return Err(Failure::Usage(format!("- stands for stdin and was given {times} times")));
     }
-    if times == 1 && args.raw.is_some() {
+    if times == 1 && !args.read.is_default() {
         return Err(Failure::Usage(
-            "--raw is for files without header; expected CSV or .npy on stdin".to_owned(),
+            "--raw and --columns are for files; expected CSV or .npy on stdin".to_owned(),
         ));
     }
+    let reading = args.read.reading()?;
     let mut inputs = Vec::new();
     for path in &args.files {
         if path == stdin {
             inputs.push(read_dataset("stdin", std::io::stdin().lock())?);
-        } else if path.is_dir() {
-            inputs.extend(open_folder(path, args)?);
+        } else if is_pack(path) {
+            inputs.extend(open_folder(path, args, &reading)?);
         } else {
-            inputs.push(open_dataset(path, args.raw)?);
+            inputs.push(open_dataset(path, reading.clone())?);
         }
     }
     if args.logits.is_empty() {
@@ -159,14 +160,20 @@ fn inputs(args: &ScoreArgs) -> Result<Vec<Dataset<'static>>, Failure> {
     inputs.into_iter().zip(&args.logits).map(with_logits).collect()
 }
 
-fn open_folder(folder: &Path, args: &ScoreArgs) -> Result<Vec<Dataset<'static>>, Failure> {
+fn open_folder(
+    folder: &Path,
+    args: &ScoreArgs,
+    reading: &Reading,
+) -> Result<Vec<Dataset<'static>>, Failure> {
     let wrong = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
-    if args.raw.is_some() {
-        return Err(wrong("--raw is for single files; in a folder .npy and .safetensors are read"));
+    if args.read.raw.is_some() {
+        return Err(wrong("--raw is for single files; in a folder files with a header are read"));
     }
     let files = feature_files(folder)?;
     if files.is_empty() {
-        return Err(wrong("expected .npy or .safetensors files in the folder, found none"));
+        return Err(wrong(
+            "expected .npy, .npz, .safetensors, .parquet, .arrow or .feather files in the folder, found none",
+        ));
     }
     let is_head = |path: &&PathBuf| {
         let stem = path.file_stem().unwrap_or_default();
@@ -180,7 +187,8 @@ fn open_folder(folder: &Path, args: &ScoreArgs) -> Result<Vec<Dataset<'static>>,
             folder.join("ood").display()
         )));
     }
-    Ok(files.iter().map(|path| open_with_neighbours(path)).collect::<offspan::Result<_>>()?)
+    let open = |path: &PathBuf| open_with_neighbours(path, reading.clone());
+    Ok(files.iter().map(open).collect::<offspan::Result<_>>()?)
 }
 
 fn decision(out: bool) -> &'static str {

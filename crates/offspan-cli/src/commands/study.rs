@@ -45,7 +45,7 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
         .transpose()?;
     let packs = packs
         .into_iter()
-        .map(|path| Ok(Pack::open_with(path, options.judge.raw)?))
+        .map(|path| Ok(Pack::open_with(path, options.judge.read.reading()?)?))
         .collect::<Result<Vec<_>, Failure>>()?;
     let progress = Progress::default();
     let settings = Settings {

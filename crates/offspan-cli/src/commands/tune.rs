@@ -29,11 +29,13 @@ pub(crate) fn run(args: &TuneArgs) -> Outcome {
         check_writable(folder.join("tune.html"))?;
     }
     let TrainingData { rows: data, head, .. } = open(&args.data, &args.data_args)?;
+    let reading = args.data_args.read.reading()?;
     let validate = args
         .validate
         .iter()
-        .map(|path| open_dataset(path, args.data_args.raw))
+        .map(|path| open_dataset(path, reading.suited_to(path)))
         .collect::<offspan::Result<Vec<_>>>()?;
+    drop(reading);
     let progress = Progress::default();
     let settings = Settings {
         methods: args.method.clone(),
@@ -102,8 +104,11 @@ fn data_flags(args: &DataArgs) -> String {
         .iter()
         .filter_map(|(flag, file)| Some(format!(" {flag} {}", file.as_ref()?.display())))
         .collect();
-    if let Some(raw) = args.raw {
+    if let Some(raw) = args.read.raw {
         flags += &format!(" --raw {raw}");
+    }
+    for columns in &args.read.columns {
+        flags += &format!(" --columns {columns}");
     }
     flags
 }

@@ -26,9 +26,13 @@ pub(crate) struct MappedFile {
 }
 
 impl Bytes {
-    #[allow(unsafe_code)]
     pub(crate) fn map(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(Error::io("open", path))?;
+        Self::of_file(File::open(path).map_err(Error::io("open", path))?, path)
+    }
+
+    /// The bytes of an open file; `path` names it in messages.
+    #[allow(unsafe_code)]
+    pub(super) fn of_file(file: File, path: &Path) -> Result<Self> {
         let metadata = file.metadata().map_err(Error::io("read", path))?;
         if !metadata.is_file() {
             return Err(Error::malformed(path, "a regular file", "it is a folder or a device"));

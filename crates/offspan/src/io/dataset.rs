@@ -6,9 +6,10 @@ use std::path::Path;
 use ndarray::{Array1, Array2, Axis};
 
 use super::matrix::{FileKind, file_kind};
+use super::npz::Npz;
 use super::{
-    Bytes, FeatureSource, Labels, RawLayout, TensorFile, TensorWriter, Thumbnail, Thumbnails, npy,
-    open_matrix,
+    Bytes, FeatureSource, Labels, Reading, TensorFile, TensorWriter, Thumbnail, Thumbnails, npy,
+    raw, table,
 };
 use crate::{Error, Result};
 
@@ -281,17 +282,30 @@ impl Gathered {
     }
 }
 
-/// Opens a feature file with the logits and labels that it carries.
+/// Opens a feature file, or a folder of part files, with the logits and labels that it carries.
 ///
 /// # Errors
 /// If the file cannot be read or is malformed.
-pub fn open_dataset(path: impl AsRef<Path>, raw: Option<RawLayout>) -> Result<Dataset<'static>> {
-    let path = path.as_ref();
+pub fn open_dataset(
+    path: impl AsRef<Path>,
+    reading: impl Into<Reading>,
+) -> Result<Dataset<'static>> {
+    let (path, reading) = (path.as_ref(), reading.into());
     let name = path.display().to_string();
-    if raw.is_none() && matches!(file_kind(path)?, FileKind::SafeTensors) {
-        return Dataset::from_tensors(&name, &TensorFile::open(path)?);
+    if let Some(layout) = reading.raw {
+        reading.check_no_columns(format!("{name}, read as {layout}"))?;
+        return Ok(Dataset::new(name, raw::open(path, layout)?));
     }
-    Ok(Dataset::new(name, open_matrix(path, "features", raw)?))
+    let kind = file_kind(path)?;
+    if !matches!(kind, FileKind::Table) {
+        reading.check_no_columns(&name)?;
+    }
+    match kind {
+        FileKind::Npy => Ok(Dataset::new(name, npy::open(path)?)),
+        FileKind::Npz => Npz::open(path, reading.watcher())?.dataset(),
+        FileKind::SafeTensors => Dataset::from_tensors(&name, &TensorFile::open(path)?),
+        FileKind::Table => table::open_dataset(path, &reading),
+    }
 }
 
 /// The network's last layer: logits = W·z + b.

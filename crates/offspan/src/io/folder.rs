@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, has_header, open_dataset, open_labels, open_matrix};
+use super::matrix::{ENDINGS, FileKind};
+use super::{
+    Dataset, Reading, has_header, is_parts, open_dataset, open_labels, open_matrix, table,
+};
 use crate::{Error, Result};
 
-/// The feature files in a folder and in the folders inside it, in the order of their names: every
-/// `.npy` and `.safetensors` that is not hidden, except logits and labels of another file
-/// (`NAME-logits.npy`, `NAME-labels.npy`).
+/// The feature files in a folder and in the folders inside it, in the order of their names: every one that is not
+/// hidden, except logits and labels of another file (`NAME-logits.npy`, `NAME-labels.npy`). A folder of part files
+/// counts as one file.
 ///
 /// # Errors
 /// If a folder cannot be read, a folder inside it has no feature file or holds further folders, or
@@ -20,12 +23,12 @@ pub fn feature_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
         let wrong = |reason| Err(Error::malformed(&inner, "a folder of feature files", reason));
         if let Some(deeper) = deeper.first() {
             return wrong(format!(
-                "it has the folder {}; expected .npy or .safetensors files",
+                "it has the folder {}; expected files that end in {ENDINGS}",
                 deeper.display()
             ));
         }
         if more.is_empty() {
-            return wrong("it has neither a .npy nor a .safetensors file".to_owned());
+            return wrong(format!("it has no file that ends in {ENDINGS}"));
         }
         files.extend(more);
     }
@@ -38,9 +41,12 @@ pub fn feature_files(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// If a file is malformed, does not have as many rows, or holds what the feature file has itself.
-pub fn open_with_neighbours(path: impl AsRef<Path>) -> Result<Dataset<'static>> {
+pub fn open_with_neighbours(
+    path: impl AsRef<Path>,
+    reading: impl Into<Reading>,
+) -> Result<Dataset<'static>> {
     let path = path.as_ref();
-    let mut dataset = open_dataset(path, None)?;
+    let mut dataset = open_dataset(path, reading)?;
     let beside = |what: &str| {
         let neighbour = path.with_file_name(format!("{}-{what}.npy", stem(path)));
         neighbour.exists().then_some(neighbour)
@@ -73,6 +79,7 @@ fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
             continue;
         }
         match path.is_dir() {
+            true if is_parts(&path) => files.push(path),
             true => folders.push(path),
             false if has_header(&path) && !is_neighbour(&path)? => files.push(path),
             false => {}
@@ -90,10 +97,9 @@ fn is_neighbour(path: &Path) -> Result<bool> {
         let owner = stem.strip_suffix(what)?.strip_suffix('-')?;
         Some((owner.to_owned(), what)).filter(|(owner, _)| !owner.is_empty())
     });
-    let is_npy = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy"));
+    let is_npy = matches!(FileKind::of(path), Some(FileKind::Npy));
     let Some((owner, what)) = owner.filter(|_| is_npy) else { return Ok(false) };
-    let beside = |extension| path.with_file_name(format!("{owner}.{extension}")).exists();
-    if ["npy", "safetensors"].into_iter().any(beside) {
+    if split_path(&path.with_file_name(&owner)).is_some() {
         return Ok(true);
     }
     Err(Error::malformed(
@@ -101,6 +107,15 @@ fn is_neighbour(path: &Path) -> Result<bool> {
         "a feature file",
         format!("by its name it holds {what}, and {owner}.npy is not beside it"),
     ))
+}
+
+/// The feature file of this name without its extension, or the folder of part files, if one exists.
+pub(super) fn split_path(stem: &Path) -> Option<PathBuf> {
+    // Not `with_extension`: a set may be called `v1.5`.
+    let with = |extension: &&str| PathBuf::from(format!("{}.{extension}", stem.display()));
+    let others = ["safetensors", "npy", "npz"];
+    let mut files = others.iter().chain(&table::ENDINGS).map(with);
+    files.find(|path| path.exists()).or_else(|| is_parts(stem).then(|| stem.to_owned()))
 }
 
 /// A file's name without its extension.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    Dataset, FeatureSource, Head, Labels, Pack, RawLayout, is_pack, open_dataset, open_head,
+    Dataset, FeatureSource, Head, Labels, Pack, Reading, is_pack, open_dataset, open_head,
     open_labels, open_matrix,
 };
 use crate::Result;
@@ -46,7 +46,7 @@ pub type Rows<'a> = Input<Box<dyn FeatureSource + 'a>>;
 pub struct TrainingInputs<'a> {
     name: String,
     features: Rows<'a>,
-    raw: Option<RawLayout>,
+    reading: Reading,
     logits: Option<Rows<'a>>,
     labels: Option<Input<Labels>>,
     head: Option<Input<Head>>,
@@ -77,13 +77,14 @@ impl<'a> TrainingInputs<'a> {
     }
 
     fn new(name: String, features: Rows<'a>) -> Self {
-        TrainingInputs { name, features, raw: None, logits: None, labels: None, head: None }
+        let reading = Reading::default();
+        TrainingInputs { name, features, reading, logits: None, labels: None, head: None }
     }
 
-    /// Type and width of a feature file without header.
+    /// How feature files are read: type and width of one without header, columns of a table.
     #[must_use]
-    pub fn raw(self, raw: Option<RawLayout>) -> Self {
-        TrainingInputs { raw, ..self }
+    pub fn reading(self, reading: impl Into<Reading>) -> Self {
+        TrainingInputs { reading: reading.into(), ..self }
     }
 
     /// Logits of the same rows, in place of those that come with the features.
@@ -112,10 +113,10 @@ impl<'a> TrainingInputs<'a> {
         let (mut data, mut head, calibrate) = match self.features {
             Input::Value(rows) => (Dataset::new(self.name, rows), None, None),
             Input::File(path) if is_pack(&path) => {
-                let pack = Pack::open_with(&path, self.raw)?;
+                let pack = Pack::open_with(&path, self.reading)?;
                 (pack.train, pack.head, pack.calibrate)
             }
-            Input::File(path) => (open_dataset(&path, self.raw)?, None, None),
+            Input::File(path) => (open_dataset(&path, self.reading)?, None, None),
         };
         if let Some(logits) = self.logits {
             let open = |path: &Path| -> Result<Box<dyn FeatureSource + 'a>> {

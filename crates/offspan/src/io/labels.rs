@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::matrix::{FileKind, file_kind};
-use super::{AtHand, Bytes, TensorFile, npy};
+use super::npz::Npz;
+use super::observer::Silent;
+use super::{AtHand, Bytes, TensorFile, npy, table};
 use crate::{Error, Result};
 
 /// One whole number per row.
@@ -130,7 +132,8 @@ impl Labels {
     }
 }
 
-/// Opens labels: one-dimensional integers in a `.npy` file, or `labels` in a `.safetensors` file.
+/// Opens labels: one-dimensional integers in a `.npy` file, `labels` in a `.safetensors` or `.npz` file, or a
+/// column of a Parquet or Arrow file.
 ///
 /// # Errors
 /// If the file cannot be read or is not such an array.
@@ -138,13 +141,19 @@ pub fn open_labels(path: impl AsRef<Path>) -> Result<Labels> {
     let path = path.as_ref();
     match file_kind(path)? {
         FileKind::Npy => open_npy(path),
+        FileKind::Npz => Npz::open(path, &Silent)?.labels(),
         FileKind::SafeTensors => TensorFile::open(path)?.labels("labels"),
+        FileKind::Table => table::open_labels(path),
     }
 }
 
 /// Opens a one-dimensional integer `.npy`.
 pub(super) fn open_npy(path: &Path) -> Result<Labels> {
-    let array = npy::parse(path)?;
+    from_array(path, path.display().to_string(), npy::parse(path)?)
+}
+
+/// A one-dimensional integer array; `name` is what to call it in messages.
+pub(super) fn from_array(path: &Path, name: String, array: npy::NpyArray) -> Result<Labels> {
     let integer = Integer::from_npy(&array.descr).ok_or_else(|| Error::ElementType {
         path: path.to_owned(),
         what: "the array".to_owned(),
@@ -152,12 +161,7 @@ pub(super) fn open_npy(path: &Path) -> Result<Labels> {
         got: array.descr.clone(),
     })?;
     if array.shape.len() != 1 {
-        return Err(Error::shape(
-            path.display().to_string(),
-            "[rows]",
-            format!("{:?}", array.shape),
-        ));
+        return Err(Error::shape(name, "[rows]", format!("{:?}", array.shape)));
     }
-    let name = path.display().to_string();
     Ok(Labels { bytes: array.bytes, data: array.data, integer, name, placed: None })
 }

@@ -12,7 +12,8 @@ use half::{bf16, f16};
 use ndarray::{ArrayView1, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
-use super::{Bytes, FeatureSource, RawLayout, npy, raw, tensors};
+use super::observer::Silent;
+use super::{Bytes, FeatureSource, RawLayout, npy, npz, raw, table, tensors};
 use crate::error::wording::as_flags;
 use crate::{Error, Precision, Real, Result};
 
@@ -244,8 +245,8 @@ impl FeatureSource for Matrix {
     }
 }
 
-/// Opens the table in a `.npy` file, a `.safetensors` file (the tensor called `tensor`, or the only
-/// two-dimensional one) or, with `layout`, a file without header.
+/// Opens the table in a `.npy` file, a `.safetensors` or `.npz` file (the tensor called `tensor`, or the only
+/// two-dimensional one), a Parquet or Arrow file or, with `layout`, a file without header.
 ///
 /// # Errors
 /// If the file cannot be read or is not such a table.
@@ -260,49 +261,70 @@ pub fn open_matrix(
     }
     match file_kind(path)? {
         FileKind::Npy => npy::open(path),
+        FileKind::Npz => npz::Npz::open(path, &Silent)?.matrix_or_only(tensor),
         FileKind::SafeTensors => tensors::TensorFile::open(path)?.matrix_or_only(tensor),
+        FileKind::Table => table::open_matrix(path, tensor),
     }
 }
 
 /// Whether a file's name says that it carries its own header.
 #[must_use]
 pub fn has_header(path: impl AsRef<Path>) -> bool {
-    let path = path.as_ref();
-    path.extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("npy") || e.eq_ignore_ascii_case("safetensors"))
+    FileKind::of(path.as_ref()).is_some()
 }
 
 /// The file formats that carry their own header.
 pub(crate) enum FileKind {
     Npy,
+    Npz,
     SafeTensors,
+    /// Parquet or Arrow.
+    Table,
 }
 
+impl FileKind {
+    /// The kind that a name tells.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "npy" => Some(FileKind::Npy),
+            "npz" => Some(FileKind::Npz),
+            "safetensors" => Some(FileKind::SafeTensors),
+            other => table::ENDINGS.contains(&other).then_some(FileKind::Table),
+        }
+    }
+}
+
+/// What the names of feature files end in, in words.
+pub(super) const ENDINGS: &str = ".npy, .npz, .safetensors, .parquet, .arrow or .feather";
+
 pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
     if path.is_dir() {
+        if table::is_parts(path) {
+            return Ok(FileKind::Table);
+        }
         return Err(Error::malformed(path, "a feature file", "it is a folder"));
     }
-    let got = if extension.is_empty() {
-        "one without extension".to_owned()
-    } else {
-        format!("`.{extension}`")
-    };
-    match extension.to_ascii_lowercase().as_str() {
-        "npy" => Ok(FileKind::Npy),
-        "safetensors" => Ok(FileKind::SafeTensors),
-        _ if !path.exists() => Err(Error::io("open", path)(std::io::ErrorKind::NotFound.into())),
-        _ => Err(Error::malformed(
-            path,
-            "a feature file",
-            format!(
-                "expected a name that ends in .npy or .safetensors, got {got} ({})",
-                if as_flags() {
-                    "for a file without header, say --raw f64:WIDTH"
-                } else {
-                    "a file without header can be given as an array or a memory map"
-                }
-            ),
-        )),
+    if let Some(kind) = FileKind::of(path) {
+        return Ok(kind);
     }
+    if !path.exists() {
+        return Err(Error::io("open", path)(std::io::ErrorKind::NotFound.into()));
+    }
+    let got = match path.extension().and_then(|e| e.to_str()) {
+        Some(extension) if !extension.is_empty() => format!("`.{extension}`"),
+        _ => "one without extension".to_owned(),
+    };
+    Err(Error::malformed(
+        path,
+        "a feature file",
+        format!(
+            "expected a name that ends in {ENDINGS}, got {got} ({})",
+            if as_flags() {
+                "for a file without header, say --raw f64:WIDTH"
+            } else {
+                "a file without header can be given as an array or a memory map"
+            }
+        ),
+    ))
 }

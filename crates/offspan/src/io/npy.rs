@@ -29,6 +29,11 @@ impl NpyArray {
     pub(super) fn is_scores(&self) -> bool {
         self.descr == "<f8" && self.shape.len() == 1
     }
+
+    /// The type of floats, if it holds some that can be read.
+    pub(super) fn float_type(&self) -> Option<ElementType> {
+        float_type(&self.descr)
+    }
 }
 
 /// Opens a two-dimensional float array.
@@ -38,21 +43,21 @@ pub(super) fn open(path: &Path) -> Result<Matrix> {
 
 /// A two-dimensional float array in the bytes of such a file.
 pub(super) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Matrix> {
-    let array = parse_bytes(path, bytes)?;
-    let element = float_type(&array.descr).ok_or_else(|| Error::ElementType {
+    let whole = 0..bytes.as_slice().len();
+    matrix(path, path.display().to_string(), parse_bytes(path, bytes, whole)?)
+}
+
+/// An array as a table; `name` is what to call it in messages.
+pub(super) fn matrix(path: &Path, name: String, array: NpyArray) -> Result<Matrix> {
+    let element = array.float_type().ok_or_else(|| Error::ElementType {
         path: path.to_owned(),
         what: "the array".to_owned(),
         expected: "little-endian float16, float32 or float64",
         got: array.descr.clone(),
     })?;
     let [rows, width] = array.shape[..] else {
-        return Err(Error::shape(
-            path.display().to_string(),
-            "[rows, columns]",
-            format!("{:?}", array.shape),
-        ));
+        return Err(Error::shape(name, "[rows, columns]", format!("{:?}", array.shape)));
     };
-    let name = path.display().to_string();
     if rows == 0 || width == 0 {
         return Err(Error::shape(
             name,
@@ -82,11 +87,15 @@ fn float_type(descr: &str) -> Option<ElementType> {
 
 /// Reads and checks the header; the data range is checked against the file's length.
 pub(super) fn parse(path: &Path) -> Result<NpyArray> {
-    parse_bytes(path, Bytes::map(path)?)
+    let bytes = Bytes::map(path)?;
+    let whole = 0..bytes.as_slice().len();
+    parse_bytes(path, bytes, whole)
 }
 
-fn parse_bytes(path: &Path, bytes: Bytes) -> Result<NpyArray> {
-    let all = bytes.as_slice();
+/// As [`parse`], of such a file that lies in a part of `bytes`.
+pub(super) fn parse_bytes(path: &Path, bytes: Bytes, part: Range<usize>) -> Result<NpyArray> {
+    let begin = part.start;
+    let all = &bytes.as_slice()[part];
     let truncated = |what, expected: usize| Error::Truncated {
         path: path.to_owned(),
         what,
@@ -160,7 +169,7 @@ fn parse_bytes(path: &Path, bytes: Bytes) -> Result<NpyArray> {
     let order = if header.fortran_order { Order::ColumnMajor } else { Order::RowMajor };
     Ok(NpyArray {
         bytes,
-        data: data_start..length,
+        data: begin + data_start..begin + length,
         descr: header.descr,
         order,
         shape: header.shape,
@@ -321,7 +330,7 @@ pub(super) fn read_vector(path: &Path) -> Result<Array1<f64>> {
 /// A one-dimensional float array as a column; none if the file holds something else.
 pub(super) fn open_column(path: &Path) -> Result<Option<Matrix>> {
     let array = parse(path)?;
-    let (Some(element), &[rows]) = (float_type(&array.descr), &array.shape[..]) else {
+    let (Some(element), &[rows]) = (array.float_type(), &array.shape[..]) else {
         return Ok(None);
     };
     Ok(Some(Matrix {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, Splits};
-use super::folder::stem;
-use super::{Dataset, Head, RawLayout, feature_files, open_head, open_with_neighbours};
+use super::folder::{split_path, stem};
+use super::{
+    Dataset, Head, Reading, feature_files, is_parts, open_head, open_with_neighbours, table,
+};
 use crate::{Error, Result};
 
 /// A folder with `train`, and where given `test`, `calibrate` (or `val`), `ood/NAME` or `ood/GROUP/NAME`,
@@ -26,11 +28,11 @@ pub struct Pack {
     pub head: Option<Head>,
 }
 
-/// Whether a path is a folder that holds a training split.
+/// Whether a path is a folder with splits, and not one with the parts of a single one.
 #[must_use]
 pub fn is_pack(path: impl AsRef<Path>) -> bool {
     let path = path.as_ref();
-    path.is_dir()
+    path.is_dir() && !is_parts(path)
 }
 
 impl Pack {
@@ -39,25 +41,24 @@ impl Pack {
     /// # Errors
     /// If `train` is missing, a file is malformed, or widths differ.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        let folder = folder.as_ref();
-        Self::open_with(folder, None)
+        Self::open_with(folder, Reading::default())
     }
 
     /// Opens a pack folder, or a folder of the authors' caches: `train_in`, `val_in` and
-    /// `NAME_out`, as `.mmap` files without header, whose `layout` has to be given, or as
+    /// `NAME_out`, as `.mmap` files without header, whose layout has to be given, or as
     /// transposed `.npy` files.
     ///
     /// # Errors
     /// If there are no training rows, a file is malformed, widths differ, or the layout is missing
     /// or has no file to belong to.
-    pub fn open_with(folder: impl AsRef<Path>, layout: Option<RawLayout>) -> Result<Self> {
-        let folder = folder.as_ref();
+    pub fn open_with(folder: impl AsRef<Path>, reading: impl Into<Reading>) -> Result<Self> {
+        let (folder, reading) = (folder.as_ref(), reading.into());
         std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (train, test, ood) = open_splits(folder, layout)?;
+        let (train, test, ood) = open_splits(folder, &reading)?;
         let mut pack = Self::new(name, train, test, ood, open_pack_head(folder)?)?;
-        pack.calibrate = open_calibration(folder)?;
+        pack.calibrate = open_calibration(folder, &reading)?;
         pack.calibrate.iter().try_for_each(|split| pack.check_split(split))?;
         Ok(pack)
     }
@@ -93,14 +94,14 @@ impl Pack {
     }
 }
 
-fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
+fn open_splits(folder: &Path, reading: &Reading) -> Result<Splits> {
     let train = split_path(&folder.join("train"));
     let cache = match &train {
         // A pack may hold any other files; only two sets of training rows leave it open which to use.
         Some(train) => Cache::no_other_train(folder, train).map(|()| None)?,
         None => Cache::find(folder)?,
     };
-    if layout.is_some() && !cache.as_ref().is_some_and(Cache::needs_layout) {
+    if reading.raw.is_some() && !cache.as_ref().is_some_and(Cache::needs_layout) {
         return Err(Error::parameter(
             "--raw",
             "a folder with files without header (train_in.mmap, val_in.mmap, NAME_out.mmap)",
@@ -108,21 +109,29 @@ fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
         ));
     }
     if let Some(cache) = cache {
-        return cache.open(layout);
+        reading.check_no_columns(folder.display())?;
+        return cache.open(reading.raw);
     }
     let Some(train) = train else {
         return Err(Error::malformed(
             folder,
             "a pack folder",
-            "it has neither train.safetensors nor train.npy",
+            "it has neither train.safetensors nor train.npy, nor train as .npz, .parquet, .arrow, .feather or a folder \
+             of part files",
         ));
     };
-    let train = open_split(&train, "train")?;
     let test = split_path(&folder.join("test"));
-    let test = test.map(|path| open_split(&path, "test")).transpose()?;
-    let ood = ood_sets(&folder.join("ood"))?
+    let ood = ood_sets(&folder.join("ood"))?;
+    let has_table =
+        [&train].into_iter().chain(&test).chain(ood.values()).any(|path| table::is_table(path));
+    if !has_table {
+        reading.check_no_columns(format!("{}, which has none", folder.display()))?;
+    }
+    let train = open_split(&train, "train", reading)?;
+    let test = test.map(|path| open_split(&path, "test", reading)).transpose()?;
+    let ood = ood
         .into_iter()
-        .map(|(name, path)| open_split(&path, &name))
+        .map(|(name, path)| open_split(&path, &name, reading))
         .collect::<Result<_>>()?;
     Ok((train, test, ood))
 }
@@ -130,14 +139,14 @@ fn open_splits(folder: &Path, layout: Option<RawLayout>) -> Result<Splits> {
 /// What the rows that set the threshold may be called.
 const CALIBRATION_NAMES: [&str; 2] = ["calibrate", "val"];
 
-fn open_calibration(folder: &Path) -> Result<Option<Dataset<'static>>> {
+fn open_calibration(folder: &Path, reading: &Reading) -> Result<Option<Dataset<'static>>> {
     let found: Vec<(&str, PathBuf)> = CALIBRATION_NAMES
         .into_iter()
         .filter_map(|name| Some((name, split_path(&folder.join(name))?)))
         .collect();
     match found.as_slice() {
         [] => Ok(None),
-        [(name, path)] => open_split(path, name).map(Some),
+        [(name, path)] => open_split(path, name, reading).map(Some),
         _ => Err(Error::malformed(
             folder,
             "a pack folder",
@@ -146,15 +155,8 @@ fn open_calibration(folder: &Path) -> Result<Option<Dataset<'static>>> {
     }
 }
 
-/// `stem.safetensors` or `stem.npy`, if one exists.
-fn split_path(stem: &Path) -> Option<PathBuf> {
-    // Not `with_extension`: a set may be called `v1.5`.
-    let with = |extension| PathBuf::from(format!("{}.{extension}", stem.display()));
-    ["safetensors", "npy"].map(with).into_iter().find(|path| path.exists())
-}
-
-fn open_split(path: &Path, name: &str) -> Result<Dataset<'static>> {
-    let mut dataset = open_with_neighbours(path)?;
+fn open_split(path: &Path, name: &str, reading: &Reading) -> Result<Dataset<'static>> {
+    let mut dataset = open_with_neighbours(path, reading.suited_to(path))?;
     name.clone_into(&mut dataset.name);
     Ok(dataset)
 }

@@ -419,6 +419,9 @@ pub fn read_vector(path: impl AsRef<Path>, tensor: &str) -> Result<Array1<f64>> 
     match file_kind(path)? {
         FileKind::Npy => npy::read_vector(path),
         FileKind::SafeTensors => TensorFile::open(path)?.array1(tensor),
+        FileKind::Npz | FileKind::Table => {
+            Err(Error::malformed(path, "a .npy or .safetensors file", "its name says so"))
+        }
     }
 }
 

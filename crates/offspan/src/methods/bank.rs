@@ -197,17 +197,30 @@ pub(super) struct Largest {
     bar: f32,
 }
 
+/// Numbers that are compared with the bar together.
+const LOOKED_AT: usize = 32;
+
 impl Largest {
     fn new(keep: usize) -> Self {
         Largest { keep, candidates: Vec::with_capacity(2 * keep), bar: f32::NEG_INFINITY }
     }
 
     fn offer(&mut self, values: &[f32], first: u32) {
-        for (index, &value) in (first..).zip(values) {
-            if value > self.bar {
-                self.candidates.push((value, index));
-                if self.candidates.len() == 2 * self.keep {
-                    self.thin();
+        for (first, values) in (first..).step_by(LOOKED_AT).zip(values.chunks(LOOKED_AT)) {
+            // Most are below the bar. To look at all of them takes less than to stop at the first.
+            let mut any = false;
+            for value in values {
+                any |= *value > self.bar;
+            }
+            if !any {
+                continue;
+            }
+            for (index, &value) in (first..).zip(values) {
+                if value > self.bar {
+                    self.candidates.push((value, index));
+                    if self.candidates.len() == 2 * self.keep {
+                        self.thin();
+                    }
                 }
             }
         }

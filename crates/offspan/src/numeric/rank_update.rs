@@ -237,8 +237,15 @@ impl Sums {
         chains: &[P; COUNT],
     ) {
         let at = (row - self.rows.start) * self.stride + column - self.columns.start;
-        let to = &mut self.numbers[at..][..COUNT];
-        to.iter_mut().zip(chains).for_each(|(to, chain)| *to += chain.to_double());
+        let Some(to) = self.numbers[at..].first_chunk_mut::<COUNT>() else {
+            unreachable!("there is room for whole groups")
+        };
+        // A copy: the compiler cannot see that the two do not overlap.
+        let mut all = *to;
+        for (to, chain) in all.iter_mut().zip(chains) {
+            *to += chain.to_double();
+        }
+        *to = all;
     }
 }
 

@@ -367,6 +367,14 @@ impl FromField for f64 {
     }
 }
 
+/// Fails unless a part has sums of the width that the fit asks for.
+pub(crate) fn check_part_width(got: usize, expected: usize) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(wrong(format!("its sums are {got} wide, and the fit has {expected} coordinates")))
+}
+
 /// A sum of one number.
 pub(crate) fn number(value: f64) -> Field {
     Field::Sum(Array2::from_elem((1, 1), value))

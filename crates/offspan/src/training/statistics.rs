@@ -17,7 +17,7 @@ use crate::span::moments::Moments;
 use crate::span::preprocess::normalise;
 use crate::training::Training;
 use crate::training::logits::{LogitSource, Need, predicted};
-use crate::training::part::{Field, Part, number};
+use crate::training::part::{Field, Part, check_part_width, number};
 use crate::training::quantiles;
 use crate::training::sums::{ChannelSums, ClassSums};
 pub(crate) use crate::training::sums::{Channels, ClassMeans};
@@ -188,8 +188,14 @@ impl Statistics {
         if moments.iter().chain(&unit_moments).any(|moments| !moments.is_finite()) {
             return Err(Error::TooLarge { what: training.data.name.clone(), single: false });
         }
+        let width = training.data.width();
+        for moments in moments.iter().chain(&unit_moments) {
+            check_part_width(moments.width(), width)?;
+        }
         let mut classes = |name: &str| -> Result<Option<ClassMeans>> {
-            Ok(part.take_optional::<ClassSums>(name)?.map(ClassSums::means))
+            let Some(sums) = part.take_optional::<ClassSums>(name)? else { return Ok(None) };
+            check_part_width(sums.width(), width)?;
+            Ok(Some(sums.means()))
         };
         Ok(Statistics {
             rows,

@@ -104,7 +104,7 @@ fn paths_and_lists() {
         (
             "unknown kind",
             |d| open(d, "x.csv", "1,2"),
-            "{dir}/x.csv: not a feature file: expected a name that ends in .npy or .safetensors, \
+            "{dir}/x.csv: not a feature file: expected a name that ends in .npy, .npz, …, \
              got `.csv` (a file without header can be given as an array or a memory \
              map)",
         ),

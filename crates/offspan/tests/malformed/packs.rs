@@ -32,7 +32,7 @@ fn folders_and_heads() {
                 put(d, "test.npy", npy_f32(features(6, 3, 1).view()));
                 told(Pack::open(d))
             },
-            "{dir}: not a pack folder: it has neither train.safetensors nor train.npy",
+            "{dir}: not a pack folder: it has neither train.safetensors nor train.npy, nor …",
         ),
         ("missing folder", |d| told(Pack::open(d.join("nothing"))), "cannot open {dir}/nothing: …"),
         (

@@ -22,6 +22,8 @@ pub(super) struct Evidence {
     pub(super) products: Products,
     pub(super) energy: Option<EnergyPart>,
     pub(super) spaces: Option<Spaces>,
+    /// Whether the residual of the kernel PCA is a term.
+    pub(super) span: bool,
 }
 
 impl Evidence {
@@ -43,12 +45,13 @@ impl Evidence {
         let (kpca, products, _) = Products::cheapest(kpca, |kpca| {
             in_blocks(others, |data, start, out| residuals(kpca, data, start, out))
         })?;
-        Ok(Evidence { kpca, products, energy, spaces: Some(spaces) })
+        Ok(Evidence { kpca, products, energy, spaces: Some(spaces), span: true })
     }
 
     /// The terms that are there, in the order of the columns of [`Evidence::read`].
     pub(super) fn terms(&self) -> Vec<Term> {
-        let mut terms = vec![Term::Span];
+        let mut terms = Vec::new();
+        terms.extend(self.span.then_some(Term::Span));
         terms.extend(self.energy.iter().map(|_| Term::Energy));
         terms.extend(self.spaces.iter().flat_map(Spaces::terms));
         terms
@@ -64,8 +67,10 @@ impl Evidence {
             .collect()
     }
 
-    /// Drops what none of these terms needs. The kernel PCA stays: it is what a detector tells of.
+    /// Drops what none of these terms needs. The kernel PCA stays, as it is what a detector tells of, but is
+    /// no longer read.
     pub(super) fn keep_only(&mut self, terms: &[Term]) {
+        self.span = terms.contains(&Term::Span);
         if !terms.contains(&Term::Energy) {
             self.energy = None;
         }
@@ -92,13 +97,15 @@ impl Evidence {
     ) -> Result<Array2<f64>> {
         let mut out = Array2::zeros((count, self.terms().len()));
         let mut numbers = vec![0.0; count];
-        self.kpca.score(data, start, &mut numbers)?;
         let mut column = 0;
         let mut put = |numbers: &[f64], out: &mut Array2<f64>| {
             out.column_mut(column).iter_mut().zip(numbers).for_each(|(out, number)| *out = *number);
             column += 1;
         };
-        put(&numbers, &mut out);
+        if self.span {
+            self.kpca.score(data, start, &mut numbers)?;
+            put(&numbers, &mut out);
+        }
         if let Some(energy) = &self.energy {
             energy.read(data, start, &mut numbers)?;
             put(&numbers, &mut out);

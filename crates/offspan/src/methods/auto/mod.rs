@@ -161,7 +161,8 @@ impl Fit for AutoParams {
         let energy = EnergyPart::read_from(stored, self.precision)?;
         let joint = Joint::read(stored)?;
         let spaces = Spaces::read_from(self.precision, &joint.terms(), stored)?;
-        let evidence = Evidence { kpca, products, energy, spaces };
+        let span = joint.terms().contains(&Term::Span);
+        let evidence = Evidence { kpca, products, energy, spaces, span };
         evidence.check_has(&joint.terms())?;
         let worth = Term::ALL
             .into_iter()

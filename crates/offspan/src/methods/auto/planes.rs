@@ -65,23 +65,16 @@ impl<T: Real> Planes<T> {
         let count = self.lengths.len();
         let mut products = Array2::from_elem((rows.nrows(), count), T::default());
         self.centres.product(rows, products.view_mut());
-        let mut near = Vec::with_capacity(count);
         for ((out, row), products) in out.iter_mut().zip(rows.rows()).zip(products.rows()) {
             let row = contiguous(&row);
             let length = sum_of_squares(row);
-            let distance = |(centre, product): (usize, &T)| {
-                (self.lengths[centre] - 2.0 * product.to_double() + length, centre)
+            let distance = |(length_of_centre, product): (&f64, &T)| {
+                length_of_centre - 2.0 * product.to_double() + length
             };
-            near.clear();
-            near.extend(products.iter().enumerate().map(distance));
-            if count > NEAREST {
-                near.select_nth_unstable_by(NEAREST - 1, |a, b| {
-                    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
-                });
-                near.truncate(NEAREST);
-            }
-            let nearest =
-                near.iter().map(|&(distance, centre)| distance - self.within(row, centre));
+            let distances = self.lengths.iter().zip(products).map(distance);
+            let nearest = smallest(distances);
+            let nearest = nearest.iter().filter(|(distance, _)| distance.is_finite());
+            let nearest = nearest.map(|&(distance, centre)| distance - self.within(row, centre));
             *out = nearest.fold(f64::INFINITY, f64::min).max(0.0);
         }
     }
@@ -107,6 +100,23 @@ impl<T: Real> Planes<T> {
         let directions = stored.matrix(&format!("{name}directions"), rows, width)?;
         Ok(Self::new(centres, directions))
     }
+}
+
+/// The [`NEAREST`] smallest numbers and their places; infinite ones where there are fewer. Of equal numbers the
+/// first one counts.
+fn smallest(numbers: impl Iterator<Item = f64>) -> [(f64, usize); NEAREST] {
+    let mut best = [(f64::INFINITY, 0); NEAREST];
+    for (place, number) in numbers.enumerate() {
+        if number < best[NEAREST - 1].0 {
+            let mut at = NEAREST - 1;
+            while at > 0 && number < best[at - 1].0 {
+                best[at] = best[at - 1];
+                at -= 1;
+            }
+            best[at] = (number, place);
+        }
+    }
+    best
 }
 
 /// The leading principal directions of centred rows, one a row.
@@ -170,6 +180,15 @@ mod tests {
         let mut rough = vec![0.0; 4];
         single.squared_distances(new.mapv(|x| x as f32).view(), &mut rough);
         assert!(rough.iter().all(|distance| (distance - 9.0).abs() < 1e-2), "{rough:?}");
+    }
+
+    #[test]
+    fn the_smallest_are_found_and_ties_go_to_the_first() {
+        let numbers = [5.0, 1.0, 7.0, 1.0, 9.0, 0.5, 1.0, 6.0];
+        let found = smallest(numbers.into_iter());
+        assert_eq!(found, [(0.5, 5), (1.0, 1), (1.0, 3), (1.0, 6)]);
+        assert_eq!(smallest([2.0, 1.0].into_iter())[..2], [(1.0, 1), (2.0, 0)]);
+        assert_eq!(smallest([2.0].into_iter())[1].0, f64::INFINITY);
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(super) struct Space<T> {
     rest_variance: f64,
     white_planes: Planes<T>,
     planes: Planes<T>,
+    /// Terms that are asked for; the others are not computed.
+    asked: [bool; TERMS],
 }
 
 impl<T: Real> Space<T> {
@@ -124,22 +126,33 @@ impl<T: Real> Space<T> {
             rest_variance,
             white_planes,
             planes,
+            asked: [true; TERMS],
         }
     }
 
-    /// The terms of rows, one a column; larger for more in-distribution.
+    /// The same space, of which only some terms are asked for.
+    pub(super) fn asked(self, asked: [bool; TERMS]) -> Self {
+        Space { asked, ..self }
+    }
+
+    /// The terms of rows, one a column; larger for more in-distribution. Those that are not asked for are 0.
     pub(super) fn read(&self, rows: &Coordinates<T>) -> Array2<f64> {
+        let [class, off_classes, white_plane, plane] = self.asked;
         let (count, width) = rows.rows.dim();
         let y = &rows.rows - &self.centre;
-        let product = |weights: &Weights<T>, columns: usize| {
+        let product = |needed: bool, weights: &Weights<T>, columns: usize| {
             let mut out = Array2::from_elem((count, columns), T::default());
-            weights.product(y.view(), out.view_mut());
+            if needed {
+                weights.product(y.view(), out.view_mut());
+            }
             out
         };
-        let white = product(&self.whitening, width);
-        let discriminant = product(&self.discriminants, self.factors.len());
+        let white = product(off_classes || white_plane, &self.whitening, width);
+        let discriminant = product(class || off_classes, &self.discriminants, self.factors.len());
         let mut terms = Array2::zeros((count, TERMS));
-        terms.column_mut(0).assign(&self.relative(discriminant.view()));
+        if class {
+            terms.column_mut(0).assign(&self.relative(discriminant.view()));
+        }
         let mut squares: Vec<f64> = white
             .rows()
             .into_iter()
@@ -152,11 +165,17 @@ impl<T: Real> Space<T> {
                 *term = -(square.max(0.0) + rest / unit_of_rest).sqrt();
             });
         };
-        put(1, &squares, self.rest_variance);
-        self.white_planes.squared_distances(white.view(), &mut squares);
-        put(2, &squares, self.rest_variance);
-        self.planes.squared_distances(y.view(), &mut squares);
-        put(3, &squares, 1.0);
+        if off_classes {
+            put(1, &squares, self.rest_variance);
+        }
+        if white_plane {
+            self.white_planes.squared_distances(white.view(), &mut squares);
+            put(2, &squares, self.rest_variance);
+        }
+        if plane {
+            self.planes.squared_distances(y.view(), &mut squares);
+            put(3, &squares, 1.0);
+        }
         terms
     }
 

@@ -177,10 +177,14 @@ impl<T: Real> Pair<T> {
     }
 
     fn only(self, terms: &[Term]) -> Option<Self> {
-        let wanted = |rows| Term::of_space(rows).iter().any(|term| terms.contains(term));
+        let asked = |rows| Term::of_space(rows).map(|term| terms.contains(&term));
+        let space = |space: Option<Space<T>>, rows| {
+            let asked = asked(rows);
+            space.filter(|_| asked.contains(&true)).map(|space| space.asked(asked))
+        };
         let pair = Pair {
-            as_they_are: self.as_they_are.filter(|_| wanted(Rows::AsTheyAre)),
-            unit: self.unit.filter(|_| wanted(Rows::Unit)),
+            as_they_are: space(self.as_they_are, Rows::AsTheyAre),
+            unit: space(self.unit, Rows::Unit),
             basis: self.basis,
         };
         (pair.spaces().count() > 0).then_some(pair)
@@ -202,7 +206,8 @@ impl<T: Real> Pair<T> {
     }
 
     fn read_from(terms: &[Term], stored: Stored<'_>) -> Result<Option<Self>> {
-        let wanted = |rows| Term::of_space(rows).iter().any(|term| terms.contains(term));
+        let asked = |rows| Term::of_space(rows).map(|term| terms.contains(&term));
+        let wanted = |rows| asked(rows).contains(&true);
         if !wanted(Rows::AsTheyAre) && !wanted(Rows::Unit) {
             return Ok(None);
         }
@@ -215,7 +220,8 @@ impl<T: Real> Pair<T> {
                 0 => None,
                 _ => Some(stored.number(&rest_name(rows))?),
             };
-            Space::read_from(name(rows), (basis.coordinates(), rest), stored).map(Some)
+            let space = Space::read_from(name(rows), (basis.coordinates(), rest), stored)?;
+            Ok(Some(space.asked(asked(rows))))
         };
         let (as_they_are, unit) = (read(Rows::AsTheyAre)?, read(Rows::Unit)?);
         Ok(Some(Pair { basis, as_they_are, unit }))

@@ -17,7 +17,7 @@ use crate::span::preprocess::Preprocess;
 use crate::span::subspace::{Components, Subspace};
 use crate::training::landmarks;
 use crate::training::logits::{LogitSource, Need};
-use crate::training::part::{Field, Part};
+use crate::training::part::{Field, Part, check_part_width};
 use crate::training::quantiles;
 use crate::training::{BLOCK, Fitted, Training, chunk_rows, joined, read_rows};
 use crate::{Error, Precision, Real, Result, WeightType};
@@ -106,6 +106,7 @@ fn fit_approximate<T: Real>(
             .with("fingerprint", Field::Hash(progress.fingerprint)))
     })?;
     let (moments, fingerprint): (Moments, u64) = (part.take("moments")?, part.take("fingerprint")?);
+    check_part_width(moments.width(), map.raw.output())?;
 
     training.observer.begin("eigenvectors", 0);
     let (rows, centre) = (moments.count(), moments.mean().clone());

@@ -68,8 +68,9 @@ impl Kernel<i16> for Plain {
             match rows {
                 1 => out.put(0, panel, &Self::tile::<1>(terms, numbers)[0]),
                 _ => {
-                    let sums = Self::tile::<ROWS>(terms, numbers);
-                    sums.iter().enumerate().for_each(|(row, sums)| out.put(row, panel, sums));
+                    for (row, sums) in Self::tile::<ROWS>(terms, numbers).iter().enumerate() {
+                        out.put(row, panel, sums);
+                    }
                 }
             }
         }
@@ -83,6 +84,7 @@ mod avx2 {
     use pulp::cast;
     use pulp::x86::V3;
 
+    use super::super::panels::put_all;
     use super::{Kernel, PANEL, ROWS, Sums};
 
     /// Half a panel.
@@ -120,17 +122,19 @@ mod avx2 {
                     }
                 }
             }
+            // A loop of its own, short enough to be unrolled: sums that `put` is handed by an index would be
+            // kept in memory all the while, with a store for each product.
+            let mut all = [[[0.0; PANEL]; PANELS]; ROWS];
             for i in 0..ROWS {
                 for panel in 0..PANELS {
                     let [low, high] = sums[i][panel];
                     let low: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(low));
                     let high: [f32; EIGHT] = cast(simd.avx._mm256_cvtepi32_ps(high));
-                    let mut all = [0.0; PANEL];
-                    all[..EIGHT].copy_from_slice(&low);
-                    all[EIGHT..].copy_from_slice(&high);
-                    out.put(i, panel, &all);
+                    all[i][panel][..EIGHT].copy_from_slice(&low);
+                    all[i][panel][EIGHT..].copy_from_slice(&high);
                 }
             }
+            put_all(&all, out);
         }
     }
 
@@ -165,6 +169,7 @@ mod avx512 {
     use pulp::cast;
     use pulp::x86::V4;
 
+    use super::super::panels::put_all;
     use super::{Kernel, PANEL, Sums};
     use crate::numeric::tile;
     use crate::numeric::vnni::Vnni;
@@ -269,10 +274,13 @@ mod avx512 {
                 }
             }
         }
+        // As in AVX2: sums stay in registers.
+        let mut all = [[[0.0; PANEL]; PANELS]; ROWS];
         for i in 0..ROWS {
             for panel in 0..PANELS {
-                out.put(i, panel, &simd.floats(sums[i][panel]));
+                all[i][panel] = simd.floats(sums[i][panel]);
             }
         }
+        put_all(&all, out);
     }
 }

@@ -40,6 +40,20 @@ pub(crate) trait Sums {
     fn put(&mut self, row: usize, panel: usize, sums: &[f32; PANEL]);
 }
 
+/// Hands out the sums of a whole tile. Loops, not closures: one that is not inlined would be compiled without
+/// the instructions of its surroundings.
+#[inline(always)]
+pub(super) fn put_all<const ROWS: usize, const PANELS: usize>(
+    sums: &[[[f32; PANEL]; PANELS]; ROWS],
+    out: &mut impl Sums,
+) {
+    for (row, sums) in sums.iter().enumerate() {
+        for (panel, sums) in sums.iter().enumerate() {
+            out.put(row, panel, sums);
+        }
+    }
+}
+
 /// The inner loop over one block, for one set of instructions. All give the same bits.
 pub(crate) trait Kernel<N>: Copy + Sync {
     /// Panels that a group of rows runs along at once.
@@ -281,9 +295,22 @@ impl Sums for AddTo<'_, '_> {
         let result = &mut result[self.column + panel * PANEL..];
         // A panel of known width stays in registers.
         match result.first_chunk_mut::<PANEL>() {
-            Some(result) => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
-            None => result.iter_mut().zip(sums).for_each(|(result, sum)| *result += sum),
+            Some(result) => {
+                // A copy: the compiler cannot see that the two do not overlap.
+                let mut all = *result;
+                add(&mut all, sums);
+                *result = all;
+            }
+            None => add(result, sums),
         }
+    }
+}
+
+/// A plain loop: a closure that is not inlined would not have the instructions of its surroundings.
+#[inline(always)]
+fn add(to: &mut [f32], sums: &[f32; PANEL]) {
+    for (to, sum) in to.iter_mut().zip(sums) {
+        *to += sum;
     }
 }
 

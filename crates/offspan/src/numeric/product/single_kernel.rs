@@ -1,6 +1,6 @@
 //! The inner loops of products in single precision: chains of fused multiply-adds from zero.
 
-use super::panels::{Kernel, Number, PANEL, Sums, WithKernel};
+use super::panels::{Kernel, Number, PANEL, Sums, WithKernel, put_all};
 use crate::numeric::instructions::Leave;
 use crate::numeric::vector::outer_chains;
 
@@ -29,7 +29,9 @@ fn several_rows(rows: usize, terms: &[f32], panels: &[&[f32]], out: &mut impl Su
         _ => {
             for (panel, numbers) in panels.iter().enumerate() {
                 let sums: [[f32; PANEL]; ROWS] = outer_chains(terms, numbers);
-                sums.iter().enumerate().for_each(|(row, sums)| out.put(row, panel, sums));
+                for (row, sums) in sums.iter().enumerate() {
+                    out.put(row, panel, sums);
+                }
             }
         }
     }
@@ -58,7 +60,7 @@ fn one_row(row: &[f32], panels: &[&[f32]], out: &mut impl Sums) {
             sums[3][j] = x.mul_add(d[j], sums[3][j]);
         }
     }
-    sums.iter().enumerate().for_each(|(panel, sums)| out.put(0, panel, sums));
+    put_all(&[sums], out);
 }
 
 /// What every processor can do.
@@ -117,7 +119,7 @@ mod avx2 {
 mod avx512 {
     use pulp::x86::V4;
 
-    use super::{Kernel, PANEL, Sums};
+    use super::{Kernel, PANEL, Sums, put_all};
     use crate::numeric::tile;
 
     #[derive(Clone, Copy)]
@@ -135,9 +137,7 @@ mod avx512 {
             views.copy_from_slice(panels);
             let mut sums = [[[0.0; PANEL]; PANELS]; ROWS];
             tile::single(self.0, terms, views, &mut sums);
-            for (row, sums) in sums.iter().enumerate() {
-                sums.iter().enumerate().for_each(|(panel, sums)| out.put(row, panel, sums));
-            }
+            put_all(&sums, out);
         }
     }
 

@@ -4,7 +4,7 @@
 //! A number of the result is Σ over blocks of [`DEPTH`] terms, each block one chain of fused
 //! multiply-adds from zero. Fits that need no such thing take the faster `linalg::product`.
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayViewMut1, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 #[cfg(target_arch = "x86_64")]
@@ -42,29 +42,58 @@ pub(crate) fn multiply<T: Real>(
         return simd.vectorize(
             #[inline(always)]
             || match T::PRECISION {
-                Precision::F32 => add_product::<T, 16, WIDE_ROWS>(&mut c, a, b, |rows, panel| {
-                    let mut sums = [[[0.0; 16]; 1]; WIDE_ROWS];
-                    let panel = bytemuck::cast_slice(panel);
-                    tile::single(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
-                    bytemuck::cast(sums)
-                }),
-                Precision::F64 => add_product::<T, 8, WIDE_ROWS>(&mut c, a, b, |rows, panel| {
-                    let mut sums = [[[0.0; 8]; 1]; WIDE_ROWS];
-                    let panel = bytemuck::cast_slice(panel);
-                    tile::double(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
-                    bytemuck::cast(sums)
-                }),
+                Precision::F32 => add_product::<T, 16, WIDE_ROWS>(
+                    &mut c,
+                    a,
+                    b,
+                    #[inline(always)]
+                    |rows, panel| {
+                        let mut sums = [[[0.0; 16]; 1]; WIDE_ROWS];
+                        let panel = bytemuck::cast_slice(panel);
+                        tile::single(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
+                        bytemuck::cast(sums)
+                    },
+                ),
+                Precision::F64 => add_product::<T, 8, WIDE_ROWS>(
+                    &mut c,
+                    a,
+                    b,
+                    #[inline(always)]
+                    |rows, panel| {
+                        let mut sums = [[[0.0; 8]; 1]; WIDE_ROWS];
+                        let panel = bytemuck::cast_slice(panel);
+                        tile::double(simd, bytemuck::cast_slice(rows), [panel], &mut sums);
+                        bytemuck::cast(sums)
+                    },
+                ),
             },
         );
     }
     dispatch(
         #[inline(always)]
         || match (T::PRECISION, a.nrows()) {
-            (Precision::F32, 1) => add_product::<T, 16, 1>(&mut c, a, b, outer_chains),
-            (Precision::F32, _) => add_product::<T, 16, ROWS>(&mut c, a, b, outer_chains),
-            (Precision::F64, 1) => add_product::<T, 8, 1>(&mut c, a, b, outer_chains),
-            (Precision::F64, _) => add_product::<T, 8, ROWS>(&mut c, a, b, outer_chains),
+            (Precision::F32, 1) => add_chains::<T, 16, 1>(&mut c, a, b),
+            (Precision::F32, _) => add_chains::<T, 16, ROWS>(&mut c, a, b),
+            (Precision::F64, 1) => add_chains::<T, 8, 1>(&mut c, a, b),
+            (Precision::F64, _) => add_chains::<T, 8, ROWS>(&mut c, a, b),
         },
+    );
+}
+
+#[inline(always)]
+fn add_chains<T: Real, const PANEL: usize, const GROUP: usize>(
+    c: &mut ArrayViewMut2<'_, T>,
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+) {
+    // A closure of its own: a function that is handed over by its name might not be inlined, and would then be
+    // compiled without the instructions of its surroundings.
+    add_product::<T, PANEL, GROUP>(
+        c,
+        a,
+        b,
+        #[inline(always)]
+        |rows, panel| outer_chains(rows, panel),
     );
 }
 
@@ -86,6 +115,7 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
     chains: impl Fn(&[T], &[T]) -> [[T; PANEL]; GROUP],
 ) {
     let (rows, depth, columns) = (a.nrows(), a.ncols(), b.ncols());
+    let mut results: Vec<_> = c.rows_mut().into_iter().collect();
     let mut groups = Vec::new();
     let mut panel = vec![T::default(); PANEL * DEPTH.min(depth)];
     for start in (0..depth).step_by(DEPTH) {
@@ -96,8 +126,7 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
             a.slice(s![.., start..start + terms]).rows().into_iter().enumerate()
         {
             let group = &mut groups[row / GROUP * GROUP * terms..][..GROUP * terms];
-            let places = group.iter_mut().skip(row % GROUP).step_by(GROUP);
-            places.zip(terms_of_row).for_each(|(place, &x)| *place = x);
+            interleave::<T, GROUP>(terms_of_row, row % GROUP, group);
         }
         for first in (0..columns).step_by(PANEL) {
             let width = PANEL.min(columns - first);
@@ -106,20 +135,72 @@ fn add_product<T: Real, const PANEL: usize, const GROUP: usize>(
                 panel.fill(T::default());
             }
             for column in 0..width {
-                let places = panel.iter_mut().skip(column).step_by(PANEL);
                 let terms = b.slice(s![start..start + terms, first + column]);
-                places.zip(terms).for_each(|(place, &x)| *place = x);
+                interleave::<T, PANEL>(terms, column, panel);
             }
             for (group, terms_of_group) in groups.chunks_exact(GROUP * terms).enumerate() {
                 let sums = chains(terms_of_group, panel);
-                for (row, sums) in (group * GROUP..rows).zip(&sums) {
-                    let mut out = c.slice_mut(s![row, first..first + width]);
-                    out.iter_mut().zip(sums).for_each(|(out, &sum)| *out += sum);
+                for (result, sums) in results[group * GROUP..].iter_mut().zip(&sums) {
+                    add(result, first, &sums[..width]);
                 }
             }
         }
     }
 }
+
+/// Puts numbers at every COUNT-th place, from `first` on.
+#[inline(always)]
+fn interleave<T: Real, const COUNT: usize>(
+    numbers: ArrayView1<'_, T>,
+    first: usize,
+    out: &mut [T],
+) {
+    let places = out.as_chunks_mut::<COUNT>().0;
+    match numbers.as_slice() {
+        Some(numbers) => {
+            for (place, x) in places.iter_mut().zip(numbers) {
+                place[first] = *x;
+            }
+        }
+        None => {
+            for (place, x) in places.iter_mut().zip(numbers) {
+                place[first] = *x;
+            }
+        }
+    }
+}
+
+/// Adds sums to a row, from a column on.
+#[inline(always)]
+fn add<T: Real>(row: &mut ArrayViewMut1<'_, T>, first: usize, sums: &[T]) {
+    // Plain loops: a closure that is not inlined would not have the instructions of its surroundings.
+    match row.as_slice_mut() {
+        Some(row) => {
+            let mut eights = row[first..first + sums.len()].chunks_exact_mut(EIGHT);
+            for (to, sums) in eights.by_ref().zip(sums.chunks_exact(EIGHT)) {
+                // Copies: the compiler cannot see that the two do not overlap.
+                let mut all = [T::default(); EIGHT];
+                all.copy_from_slice(to);
+                for (to, sum) in all.iter_mut().zip(sums) {
+                    *to += *sum;
+                }
+                to.copy_from_slice(&all);
+            }
+            let done = sums.len() / EIGHT * EIGHT;
+            for (to, sum) in eights.into_remainder().iter_mut().zip(&sums[done..]) {
+                *to += *sum;
+            }
+        }
+        None => {
+            for (to, sum) in row.iter_mut().skip(first).zip(sums) {
+                *to += *sum;
+            }
+        }
+    }
+}
+
+/// Numbers that are added at once: every panel has whole groups of them.
+const EIGHT: usize = 8;
 
 #[cfg(test)]
 mod tests {
