@@ -3,9 +3,9 @@
 python3 bench/cluster.py [--rows 150000] [--repeats 3] [--json FILE]
 
 Needs the package with Dask: pip install './python[dask]'. Every fit runs in a process of its own with worker
-processes of one thread each; times are the shortest of the repeats and compared within one run. The tree is carried out here with
-recorded parts, one merge after the other, on one thread; what a thousand machines would take follows from the rates,
-which are those of processor time, so that other work on the machine does not count.
+processes of one thread each; times are the shortest of the repeats and compared within one run. The tree is carried
+out here with recorded parts, one merge after the other, on one thread; what a thousand machines would take
+follows from the rates, which are those of processor time, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ def shown_rates(found: dict[str, Any]) -> list[str]:
         "| M | a part, MB | a row, µs | core hours | hours of the pass | seconds of the tree |",
         "|---|---|---|---|---|---|",
         *(
-            f"| {fit['features']} | {fit['part_mb']:.1f} | {fit['microseconds_per_row']:.0f} | {fit['core_hours']:.0f} | "
-            f"{fit['pass_hours']:.2f} | {fit['tree_seconds']:.1f} |"
+            f"| {fit['features']} | {fit['part_mb']:.1f} | {fit['microseconds_per_row']:.0f} | "
+            f"{fit['core_hours']:.0f} | {fit['pass_hours']:.2f} | {fit['tree_seconds']:.1f} |"
             for fit in found["large"]
         ),
     ]
