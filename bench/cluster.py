@@ -2,9 +2,10 @@
 
 python3 bench/cluster.py [--rows 150000] [--repeats 3] [--json FILE]
 
-Needs the package with Dask: pip install './python[dask]'. Every fit runs in a process of its own with worker processes of
-one thread each; times are the shortest of the repeats and compared within one run. The tree is carried out here with
-recorded parts, one merge after the other; what a thousand machines would take follows from the measured rates.
+Needs the package with Dask: pip install './python[dask]'. Every fit runs in a process of its own with worker
+processes of one thread each; times are the shortest of the repeats and compared within one run. The tree is carried
+out here with recorded parts, one merge after the other, on one thread; what a thousand machines would take
+follows from the rates, which are those of processor time, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -29,16 +30,21 @@ ROWS = 10_000_000_000
 
 
 def main() -> None:
+    """Measure, and show what was found."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--rows", type=int, default=150_000, help="rows of the smaller fit (default %(default)s)")
     words.add_argument("--repeats", type=int, default=3)
     words.add_argument("--json", type=Path)
+    words.add_argument("--no-fits", action="store_true", help="only the tree and the arithmetic")
     words.add_argument("--one-fit", nargs=2, type=int, metavar=("WORKERS", "ROWS"), help=argparse.SUPPRESS)
     given = words.parse_args()
     if given.one_fit:
         print(json.dumps(one_fit(*given.one_fit)))
         return
-    found = {"fits": fits(given.rows, given.repeats), "tree": [tree(features) for features in (256, 1024)]}
+    found: dict[str, Any] = {
+        "fits": [] if given.no_fits else fits(given.rows, given.repeats),
+        "tree": [tree(features) for features in (256, 1024)],
+    }
     found["large"] = [large(features) for features in (1024, 2048, 4096)]
     print(shown(found))
     if given.json:
@@ -49,10 +55,9 @@ def one_fit(workers: int, rows: int) -> dict[str, Any]:
     """Fit once, with so many worker processes."""
     import dask.array
     import numpy as np
-    from distributed import Client, LocalCluster
-
     import offspan
     import offspan.dask
+    from distributed import Client, LocalCluster
 
     def block(block_info: Any = None) -> Any:
         begin, end = block_info[None]["array-location"][0]
@@ -79,12 +84,14 @@ def fits(rows: int, repeats: int) -> list[dict[str, Any]]:
         for _ in range(repeats):
             command = [sys.executable, __file__, "--one-fit", str(workers), str(count)]
             runs.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-        found.append({
-            "workers": workers,
-            "rows": count,
-            "seconds": min(run["seconds"] for run in runs),
-            "driver_mb": max(run["driver_mb"] for run in runs),
-        })
+        found.append(
+            {
+                "workers": workers,
+                "rows": count,
+                "seconds": min(run["seconds"] for run in runs),
+                "driver_mb": max(run["driver_mb"] for run in runs),
+            }
+        )
         print(found[-1], file=sys.stderr)
     return found
 
@@ -92,7 +99,6 @@ def fits(rows: int, repeats: int) -> list[dict[str, Any]]:
 def at_the_moments(features: int, rows: int) -> Any:
     """A plan at its most expensive pass, and a function that gives rows."""
     import numpy as np
-
     import offspan
 
     def drawn(first: int, count: int) -> Any:
@@ -105,9 +111,11 @@ def at_the_moments(features: int, rows: int) -> Any:
 
 def tree(features: int) -> dict[str, Any]:
     """Merge the parts of a thousand workers, depth first, so that a few of them are in memory at once."""
+    import offspan
     from offspan._cluster import parts
     from offspan._cluster.driver import FAN
 
+    offspan.set_threads(1)
     each = 8
     plan, drawn = at_the_moments(features, WORKERS * each)
     merging = moved = 0.0
@@ -125,9 +133,9 @@ def tree(features: int) -> dict[str, Any]:
         for one in below[1:]:
             other = part_of(level - 1, one)
             moved += len(other)
-            begun = time.perf_counter()
+            begun = time.process_time()
             joined = plan.merge(joined, other)
-            merging += time.perf_counter() - begun
+            merging += time.process_time() - begun
         return joined
 
     whole = part_of(len(counts) - 1, 0)
@@ -154,14 +162,14 @@ def large(features: int) -> dict[str, Any]:
     plan, drawn = at_the_moments(features, 2 * count)
     pieces = [drawn(0, count), drawn(count, count)]
     plan.partial(pieces[0][:64])
-    begun = time.perf_counter()
+    begun = time.process_time()
     made = [plan.partial(piece, first_row=place * count) for place, piece in enumerate(pieces)]
-    per_row = (time.perf_counter() - begun) / (2 * count)
+    per_row = (time.process_time() - begun) / (2 * count)
     merges = []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
         plan.merge(*made)
-        merges.append(time.perf_counter() - begun)
+        merges.append(time.process_time() - begun)
     depth = len(list(parts.levels(WORKERS, FAN)))
     size = len(made[0])
     climb = depth * ((FAN - 1) * min(merges) + FAN * size / NETWORK)
@@ -178,18 +186,29 @@ def large(features: int) -> dict[str, Any]:
 
 def shown(found: dict[str, Any]) -> str:
     """What was found, as Markdown."""
-    one, two, double = found["fits"]
-    lines = [
+    return "\n".join([*(shown_fits(found["fits"]) if found["fits"] else []), *shown_rates(found)])
+
+
+def shown_fits(fits: list[dict[str, Any]]) -> list[str]:
+    """Rows, workers and the driver's memory."""
+    one, two, double = fits
+    return [
         f"kpca-rff, {FEATURES} random features of {WIDTH} numbers, Dask, workers of one thread:",
         "",
         "| workers | rows | seconds | driver, MB |",
         "|---|---|---|---|",
-        *(f"| {fit['workers']} | {fit['rows']:,} | {fit['seconds']:.1f} | {fit['driver_mb']:.0f} |" for fit in found["fits"]),
+        *(f"| {fit['workers']} | {fit['rows']:,} | {fit['seconds']:.1f} | {fit['driver_mb']:.0f} |" for fit in fits),
         "",
         f"Twice the rows: {double['seconds'] / two['seconds']:.2f} times the time, "
         f"{double['driver_mb'] - two['driver_mb']:+.0f} MB on the driver. "
         f"Two workers: {one['seconds'] / two['seconds']:.2f} times as fast as one.",
         "",
+    ]
+
+
+def shown_rates(found: dict[str, Any]) -> list[str]:
+    """The tree and the arithmetic."""
+    return [
         "| M | workers | levels | merges | moved, GB | a merge, ms |",
         "|---|---|---|---|---|---|",
         *(
@@ -203,12 +222,11 @@ def shown(found: dict[str, Any]) -> str:
         "| M | a part, MB | a row, µs | core hours | hours of the pass | seconds of the tree |",
         "|---|---|---|---|---|---|",
         *(
-            f"| {fit['features']} | {fit['part_mb']:.1f} | {fit['microseconds_per_row']:.0f} | {fit['core_hours']:.0f} | "
-            f"{fit['pass_hours']:.2f} | {fit['tree_seconds']:.1f} |"
+            f"| {fit['features']} | {fit['part_mb']:.1f} | {fit['microseconds_per_row']:.0f} | "
+            f"{fit['core_hours']:.0f} | {fit['pass_hours']:.2f} | {fit['tree_seconds']:.1f} |"
             for fit in found["large"]
         ),
     ]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
