@@ -35,7 +35,8 @@ def test_parts_give_the_detector_of_the_whole(method: str) -> None:
     whole = offspan.make(method, head=(WEIGHT, np.zeros(5))).fit(ROWS, LOGITS, LABELS, hold_out=0.2)
     for bounds in ([0, 700], [0, 10, 10, 300, 700]):
         detector = fit_from_parts(method, bounds)
-        np.testing.assert_allclose(detector.score(ROWS), whole.score(ROWS), rtol=0, atol=1e-5 * abs(whole.score(ROWS)).max())
+        expected = whole.score(ROWS)
+        np.testing.assert_allclose(detector.score(ROWS), expected, rtol=0, atol=1e-5 * abs(expected).max())
         assert detector.threshold == pytest.approx(whole.detector.threshold, rel=1e-5)
 
 

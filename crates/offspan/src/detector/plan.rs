@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,7 +18,7 @@ use crate::io::{AtHand, Bytes, Content, Dataset, Format, Head, TensorFile, Tenso
 use crate::methods::MethodSpec;
 use crate::training::part::Part;
 use crate::training::statistics::Statistics;
-use crate::training::{Passes, Training};
+use crate::training::{Passes, Training, WorkedOut};
 use crate::{Error, Instructions, Observer, Result};
 
 const FORMAT: Format =
@@ -78,6 +78,8 @@ pub struct FitPlan {
     next: Next,
     /// What the observer was told already: a fit begins anew at every pass.
     told: BTreeSet<String>,
+    /// What was worked out for this pass, for the next part of it.
+    worked_out: Arc<WorkedOut>,
 }
 
 #[derive(Debug, Clone)]
@@ -155,6 +157,7 @@ impl FitPlan {
             fitted: None,
             next: Next::Pass("number and width of the rows".to_owned()),
             told: BTreeSet::new(),
+            worked_out: Arc::default(),
         })
     }
 
@@ -226,7 +229,7 @@ impl FitPlan {
         let part_of = AtHand::Run(at_hand.clone());
         let data = borrowed(rows).placed(&part_of, shape.rows);
         let data = if at_hand.is_empty() { shape.elsewhere() } else { data };
-        let passes = Passes::new(self.known.clone(), true);
+        let passes = Passes::new(self.known.clone(), true, self.worked_out.clone());
         match self.run(&data, at_hand, &passes, observer) {
             Err(Error::Paused { .. }) => {}
             Err(error) => return Err(self.explained(error)),
@@ -286,13 +289,15 @@ impl FitPlan {
         let told = Told { observer, told: Mutex::new(std::mem::take(&mut self.told)) };
         let data = shape.elsewhere();
         loop {
-            let passes = Passes::new(std::mem::take(&mut self.known), false);
+            let known = std::mem::take(&mut self.known);
+            let passes = Passes::new(known, false, self.worked_out.clone());
             let result = self.run(&data, 0..0, &passes, &told);
             self.known = passes.into_known();
             match result {
                 Ok(Run::Model(detector)) => {
                     // What led to the model is needed no more.
                     self.known.clear();
+                    self.worked_out = Arc::default();
                     self.fitted = Some(detector.to_bytes());
                 }
                 Ok(Run::Whole(detector)) => {

@@ -126,14 +126,17 @@ impl Vim {
             let expected = format!("fewer than the {width} channels, so that a residual is left");
             return Err(Error::parameter("components", expected, kept));
         }
-        let origin = -linalg::least_squares(head.weight.view(), &head.bias, params.head_floor)?;
-        let moments = known.moments();
-        // (1/n) Σ (z − o)(z − o)ᵀ = covariance + (mean − o)(mean − o)ᵀ
-        let offset = (moments.mean() - &origin).insert_axis(Axis(1));
-        let second = moments.covariance() + offset.dot(&offset.t());
-        let eigen = linalg::symmetric_eigen(second.view())?;
-        let residual = eigen.vectors.slice(s![kept.., ..]).as_standard_layout().into_owned();
-        let mut vim = Vim { origin, residual, alpha: 0.0, head: head.without_block() };
+        let vim = training.worked_out(|| {
+            let origin = -linalg::least_squares(head.weight.view(), &head.bias, params.head_floor)?;
+            let moments = known.moments();
+            // (1/n) Σ (z − o)(z − o)ᵀ = covariance + (mean − o)(mean − o)ᵀ
+            let offset = (moments.mean() - &origin).insert_axis(Axis(1));
+            let second = moments.covariance() + offset.dot(&offset.t());
+            let eigen = linalg::symmetric_eigen(second.view())?;
+            let residual = eigen.vectors.slice(s![kept.., ..]).as_standard_layout().into_owned();
+            Ok(Vim { origin, residual, alpha: 0.0, head: head.without_block() })
+        })?;
+        let mut vim = Arc::unwrap_or_clone(vim);
         let mean = vim.mean_residual(training)?;
         if mean <= 0.0 {
             return Err(Error::NoVariance { what: training.data.name.clone() });

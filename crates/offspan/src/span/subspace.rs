@@ -88,6 +88,7 @@ impl std::fmt::Display for Components {
 }
 
 /// The eigendecomposition of the covariance of Φ, or as much of it as is needed.
+#[derive(Debug, Clone)]
 pub(crate) struct Subspace {
     /// Largest first; rounding below 0 is cut to 0. All of them, or the kept ones.
     pub(crate) eigenvalues: Vec<f64>,

@@ -12,7 +12,7 @@ pub(crate) mod sums;
 
 pub use checkpointing::Checkpointing;
 pub use holdout::HoldOut;
-pub(crate) use passes::Passes;
+pub(crate) use passes::{Passes, WorkedOut};
 
 use std::ops::Range;
 

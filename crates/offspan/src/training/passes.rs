@@ -6,8 +6,9 @@
 //! ([`Error::Paused`]). On a machine that has some of the rows, that pass is carried out on them first. So
 //! one function is the fit on one machine and on thousands, and no method knows which.
 
+use std::any::Any;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::{Array2, Axis};
 
@@ -23,7 +24,12 @@ pub(crate) struct Passes {
     state: Mutex<State>,
     /// Whether rows are at hand, so that the next pass is carried out on them.
     at_hand: bool,
+    worked_out: Arc<WorkedOut>,
 }
+
+/// Decompositions and the like that several runs of a fit on one machine share, in the order of asking.
+#[derive(Debug, Default)]
+pub(crate) struct WorkedOut(Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 
 #[derive(Debug)]
 struct State {
@@ -31,13 +37,16 @@ struct State {
     known: Vec<Vec<u8>>,
     /// How many of these this run has asked for.
     asked: usize,
+    /// How much of what was worked out it has asked for.
+    shared: usize,
     /// What the next pass found here.
     found: Option<Part>,
 }
 
 impl Passes {
-    pub(crate) fn new(known: Vec<Vec<u8>>, at_hand: bool) -> Self {
-        Passes { state: Mutex::new(State { known, asked: 0, found: None }), at_hand }
+    pub(crate) fn new(known: Vec<Vec<u8>>, at_hand: bool, worked_out: Arc<WorkedOut>) -> Self {
+        let state = Mutex::new(State { known, asked: 0, shared: 0, found: None });
+        Passes { state, at_hand, worked_out }
     }
 
     /// All that is known by now.
@@ -69,6 +78,29 @@ impl Passes {
         Err(Error::Paused { stage: stage.to_owned() })
     }
 
+    fn worked_out<T: Send + Sync + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let place = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.shared += 1;
+            state.shared - 1
+        };
+        let all = || self.worked_out.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = all().get(place).cloned().and_then(|found| found.downcast().ok()) {
+            return Ok(found);
+        }
+        // Not locked meanwhile: a thread that waits for others of its pool may be handed another part of the
+        // pass, and would wait for itself. Two that work at once find the same.
+        let found = Arc::new(work()?);
+        let mut all = all();
+        if all.len() == place {
+            all.push(found.clone());
+        }
+        Ok(found)
+    }
+
     fn settled(&self, decide: impl FnOnce() -> Result<Part>) -> Result<Part> {
         if let Some(known) = self.known()? {
             return Ok(known);
@@ -86,6 +118,17 @@ impl<'a> Training<'a> {
         match self.passes {
             None => walk(),
             Some(passes) => passes.pass(stage, walk),
+        }
+    }
+
+    /// What takes long and follows from what passes found. It must ask for no pass itself.
+    pub(crate) fn worked_out<T: Send + Sync + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Arc<T>> {
+        match self.passes {
+            None => work().map(Arc::new),
+            Some(passes) => passes.worked_out(work),
         }
     }
 

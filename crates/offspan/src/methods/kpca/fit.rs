@@ -1,6 +1,7 @@
 //! The fit: percentile, landmarks and moments as passes over the rows, then the subspace.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
@@ -110,7 +111,9 @@ fn fit_approximate<T: Real>(
 
     training.observer.begin("eigenvectors", 0);
     let (rows, centre) = (moments.count(), moments.mean().clone());
-    let subspace = decompose(params, &map, moments, &training.data.name)?;
+    let subspace =
+        training.worked_out(|| decompose(params, &map, moments, &training.data.name))?;
+    let subspace = Arc::unwrap_or_clone(subspace);
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
         // The moments were saved when they were complete, unless that failed.
         return Err(checkpoint.interrupted(saved_rows));
@@ -294,7 +297,10 @@ pub(super) fn build_map<T: Real>(
             if let Some(&zero) = preprocess.apply(rows.view_mut()).first() {
                 return Err(zero_row(training.data, landmark_rows[zero], preprocess));
             }
-            FeatureMap::nystrom_stored(params.kernel, rows, *floor, params.weights)
+            let map = training.worked_out(|| {
+                FeatureMap::nystrom_stored(params.kernel, rows, *floor, params.weights)
+            })?;
+            Ok(Arc::unwrap_or_clone(map))
         }
     }
 }
