@@ -53,7 +53,7 @@ def test_bad_parts_are_refused_with_a_sentence() -> None:
     part = plan.partial(ROWS[:300])
     with pytest.raises(offspan.InputError, match="rows 100 to 299 are in two parts"):
         plan.merge(part, plan.partial(ROWS[100:], first_row=100))
-    with pytest.raises(offspan.InputError, match="12 features.*got 7 features"):
+    with pytest.raises(offspan.InputError, match=r"12 features.*got 7 features"):
         plan.merge(part, plan.partial(ROWS[300:, :7], first_row=300))
     with pytest.raises(offspan.InputError, match="belongs to another plan"):
         plan.merge(part, offspan.FitPlan("kpca-rff").partial(ROWS[300:], first_row=300))
