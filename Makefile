@@ -25,13 +25,13 @@ test-slow:
 wheel:
 	python3 python/tools/build_wheel.py
 
-# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had, and those of cluster
-# engines whose files changed.
+# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had, and a few fits on Dask for
+# all cluster engines.
 test-python:
 	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py
 
-# The engines of clusters, each in an environment of its own. `make test-python` runs those whose files changed.
+# Every engine of clusters, each in an environment of its own, on every pack: half an hour.
 test-cluster:
 	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py --only cluster
