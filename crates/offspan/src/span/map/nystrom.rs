@@ -1,6 +1,7 @@
 //! Nyström: the kernel seen through landmarks.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
@@ -9,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{FeatureMap, RawMap};
 use crate::WeightType;
 use crate::error::names::names;
+use crate::numeric::extreme;
 use crate::numeric::linalg;
+use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::kernel::Anchors;
 use crate::{Error, Kernel, Precision, Real, Result};
 
@@ -243,48 +246,90 @@ fn whiten(
     landmarks: usize,
 ) -> Result<(Array2<f64>, RankReport)> {
     let distinct = gram.nrows();
-    let no_variance = || Error::NoVariance { what: "the landmark kernel".to_owned() };
-    let report = |values: &[f64], above: usize, rank: usize| RankReport {
-        landmarks,
-        distinct,
-        rank,
-        smallest_kept: values[above - 1] / values[0],
-        largest_under_floor: values.get(above).map(|value| value / values[0]),
-        floor,
-    };
-    let above = |values: &[f64]| {
-        let cut = floor.relative * values[0];
-        values.iter().take_while(|&&value| value > cut).count()
-    };
     // Landmarks outnumber the dimensions of a linear kernel more often than not.
-    if kernel != Kernel::Linear {
-        let values = linalg::symmetric_eigenvalues(gram.view())?;
-        if values[0] <= 0.0 {
-            return Err(no_variance());
-        }
-        if above(&values) == distinct
-            && let Ok(lower) = linalg::cholesky(gram.view())
-        {
-            return Ok((linalg::lower_inverse(lower.view()), report(&values, distinct, distinct)));
-        }
+    if kernel != Kernel::Linear
+        && let Some((whitening, smallest_kept)) = whiten_whole(&gram, floor)?
+    {
+        let report = RankReport {
+            landmarks,
+            distinct,
+            rank: distinct,
+            smallest_kept,
+            largest_under_floor: None,
+            floor,
+        };
+        return Ok((whitening, report));
     }
     let eigen = linalg::symmetric_eigen(gram.view())?;
     drop(gram);
     let largest = eigen.values[0];
     if largest <= 0.0 {
-        return Err(no_variance());
+        return Err(Error::NoVariance { what: "the landmark kernel".to_owned() });
     }
-    let above = above(&eigen.values);
+    let cut = floor.relative * largest;
+    let above = eigen.values.iter().take_while(|&&value| value > cut).count();
     let rank = match floor.rule {
         FloorRule::Drop => above,
         FloorRule::Clamp => distinct,
     };
-    let cut = floor.relative * largest;
     let mut whitening = eigen.vectors.slice(s![..rank, ..]).to_owned();
     for (mut row, &value) in whitening.rows_mut().into_iter().zip(&eigen.values) {
         row /= value.max(cut).max(f64::MIN_POSITIVE).sqrt();
     }
-    Ok((whitening, report(&eigen.values, above, rank)))
+    let report = RankReport {
+        landmarks,
+        distinct,
+        rank,
+        smallest_kept: eigen.values[above - 1] / largest,
+        largest_under_floor: eigen.values.get(above).map(|value| value / largest),
+        floor,
+    };
+    Ok((whitening, report))
+}
+
+/// An eigenvalue that is within this factor of the floor is looked at more closely.
+const NEAR_FLOOR: f64 = 2.0;
+
+/// L⁻¹ of K̃ = LLᵀ and the smallest eigenvalue over the largest, if that is well above the floor.
+fn whiten_whole(gram: &Array2<f64>, floor: EigenFloor) -> Result<Option<(Array2<f64>, f64)>> {
+    let Ok(lower) = linalg::cholesky(gram.view()) else { return Ok(None) };
+    let inverse = linalg::lower_inverse(lower.view());
+    drop(lower);
+    let n = gram.nrows();
+    let Some(largest) = extreme::largest(n, |x| multiply(gram, x, |_| 0..n))? else {
+        return Ok(None);
+    };
+    // The largest eigenvalue of K̃⁻¹ = L⁻ᵀL⁻¹.
+    let turned = inverse.t().as_standard_layout().into_owned();
+    let Some(reciprocal) = extreme::largest(n, |x| {
+        let half = multiply(&inverse, x, |row| 0..row + 1);
+        multiply(&turned, contiguous(&half), |row| row..n)
+    })?
+    else {
+        return Ok(None);
+    };
+    let at_least = 1.0 / ((reciprocal.value + reciprocal.error) * (largest.value + largest.error));
+    let share = 1.0 / (reciprocal.value * largest.value);
+    Ok((at_least > NEAR_FLOOR * floor.relative).then_some((inverse, share)))
+}
+
+/// a·x, where row i of `a` has its numbers in these columns.
+fn multiply(
+    a: &Array2<f64>,
+    x: &[f64],
+    columns: impl Fn(usize) -> Range<usize> + Sync,
+) -> Array1<f64> {
+    const ROWS_PER_TASK: usize = 64;
+    let mut out = Array1::zeros(a.nrows());
+    let tasks = contiguous_mut(&mut out).par_chunks_mut(ROWS_PER_TASK);
+    tasks.enumerate().for_each(|(task, out)| {
+        for (i, out) in out.iter_mut().enumerate() {
+            let row = task * ROWS_PER_TASK + i;
+            let columns = columns(row);
+            *out = vector::dot(&contiguous(&a.row(row))[columns.clone()], &x[columns]);
+        }
+    });
+    out
 }
 
 #[cfg(test)]
@@ -325,6 +370,24 @@ mod tests {
         assert_eq!((report.landmarks, report.distinct, report.rank), (24, 12, 4));
         assert!(report.largest_under_floor.unwrap().abs() < 1e-12);
         assert_eq!(map.transform(x.view()).unwrap(), once.transform(x.view()).unwrap());
+    }
+
+    #[test]
+    fn with_and_without_eigenvectors_the_spectrum_is_reported_alike() {
+        let x = Array2::from_shape_fn((80, 9), |(i, j)| {
+            ((i * 37 + j * 11 + i * j * 5) % 97) as f64 / 97.0
+        });
+        let kernel = Kernel::Gaussian { gamma: 2.0 };
+        let mut gram = kernel_matrix(&KernelVector::new(kernel, x));
+        gram += kernel.offset();
+        let values = linalg::symmetric_eigen(gram.view()).unwrap().values;
+        let exact = values[79] / values[0];
+        let (whitening, share) = whiten_whole(&gram, EigenFloor::default()).unwrap().unwrap();
+        assert!((share / exact - 1.0).abs() < 1e-4, "{share} {exact}");
+        let identity = whitening.dot(&gram).dot(&whitening.t());
+        assert!((identity - Array2::<f64>::eye(80)).iter().all(|x| x.abs() < 1e-9));
+        let near = EigenFloor { relative: exact, rule: FloorRule::Drop };
+        assert!(whiten_whole(&gram, near).unwrap().is_none());
     }
 
     #[test]
