@@ -42,6 +42,9 @@ def enter(venv: Path, with_torch: bool, threads: int) -> None:
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     for name, module in (PEERS | (TORCH_PEERS if with_torch else {})).items():
         install(python, name, module, ("--index-url", TORCH_INDEX) if name.startswith("torch") else ())
+    if with_torch and not has(python, "torch"):
+        # The usual wheel brings gigabytes for GPUs, so only whoever asks for torch gets it.
+        install(python, "torch", "torch")
     if not has(python, "numpy"):
         sys.exit("NumPy could not be installed, and every comparison needs it")
     variables = {name: str(threads) for name in THREAD_VARIABLES} | {"OFFSPAN_BENCH": "ready"}
