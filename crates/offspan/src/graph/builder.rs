@@ -39,6 +39,14 @@ impl<'a> Builder<'a> {
         outputs: &[(&str, Value)],
         metadata: BTreeMap<String, String>,
     ) -> Graph<'a> {
+        let used = |input: &Input| {
+            let of_node = |node: &Node| node.inputs.contains(&input.value.name);
+            self.graph.nodes.iter().any(of_node)
+                || outputs.iter().any(|&(_, value)| self.values[value.0].name == input.value.name)
+        };
+        let unused: Vec<bool> = self.graph.inputs.iter().map(|input| !used(input)).collect();
+        let mut unused = unused.into_iter();
+        self.graph.inputs.retain(|_| unused.next() == Some(false));
         self.graph.outputs = outputs
             .iter()
             .map(|&(name, value)| Output { name: name.to_owned(), value: self.name(value) })
@@ -57,8 +65,13 @@ impl<'a> Builder<'a> {
 
     /// The logits of each row, [N, C].
     pub(crate) fn logits(&mut self, classes: Option<usize>) -> Value {
-        let classes = classes.map_or(Size::Classes, Size::Fixed);
+        let classes = classes.map_or(Size::Named("C"), Size::Fixed);
         self.any_input("logits", vec![Size::Rows, classes], None)
+    }
+
+    /// A tensor with one axis besides that of the rows, whose size is not known.
+    pub(crate) fn input_of_any_width(&mut self, name: &str, size: &'static str) -> Value {
+        self.any_input(name, vec![Size::Rows, Size::Named(size)], None)
     }
 
     /// A tensor of this shape for each row.
@@ -75,8 +88,10 @@ impl<'a> Builder<'a> {
     fn any_input(&mut self, name: &str, shape: Vec<Size>, default: Option<f64>) -> Value {
         if let Some(known) = self.values.iter().position(|value| value.name == name) {
             let known_shape = &self.values[known].shape;
-            let same = known_shape.iter().zip(&shape).all(|(a, b)| a == b || *b == Size::Classes);
-            assert!(known_shape.len() == shape.len() && same, "two shapes of the input `{name}`");
+            // What is known of a size by one part of a score is no more than what another needs.
+            let same = |(a, b): (&Size, &Size)| a == b || matches!(b, Size::Named(_));
+            let same = known_shape.iter().zip(&shape).all(same) && known_shape.len() == shape.len();
+            assert!(same, "two shapes of the input `{name}`");
             return Value(known);
         }
         let value = ValueInfo { name: name.to_owned(), element: Element::Real, shape };
@@ -120,15 +135,20 @@ impl<'a> Builder<'a> {
         self.owned(name, matrix.t().to_owned())
     }
 
-    /// A vector, [n], which every row is combined with.
-    pub(crate) fn vector(&mut self, name: &str, numbers: &Array1<f64>) -> Value {
-        let numbers: Vec<f64> = numbers.to_vec();
-        self.constant(name, &[numbers.len()], Numbers::Double(Cow::Owned(numbers)))
+    /// x·Wᵀ, with one row of the matrix for each number of the result.
+    pub(crate) fn linear<T: Real>(
+        &mut self,
+        name: &str,
+        x: Value,
+        weight: ArrayView2<'_, T>,
+    ) -> Value {
+        let weight = self.transposed(name, weight);
+        self.node(Op::MatMul, &[x, weight])
     }
 
-    /// Indices.
-    pub(crate) fn indices(&mut self, name: &str, indices: Vec<i64>) -> Value {
-        self.constant(name, &[indices.len()], Numbers::Index(indices))
+    /// A vector, [n], which every row is combined with.
+    pub(crate) fn vector<T: Real>(&mut self, name: &str, numbers: &Array1<T>) -> Value {
+        self.constant(name, &[numbers.len()], numbers_of(Cow::Owned(numbers.to_vec())))
     }
 
     /// A single number.

@@ -7,10 +7,13 @@
 //! `f32` or `f64`.
 //!
 //! Nodes are in an order in which they can be carried out. Every value has a name that occurs once, an
-//! element and a shape; only the number of rows, `N`, and that of given logits, `C`, are not fixed.
+//! element and a shape. The number of rows, `N`, is not fixed, and neither is the width of what a detector
+//! only compares, such as logits, `C`.
 
 mod builder;
+mod formulas;
 mod op;
+mod product;
 mod shape;
 
 use std::borrow::Cow;
@@ -22,6 +25,7 @@ use crate::numeric::infinite_as_text;
 
 pub(crate) use self::builder::{Builder, Value};
 pub use self::op::Op;
+pub(crate) use self::product::product;
 
 /// The kind of a value's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -42,8 +46,8 @@ pub enum Size {
     Fixed(usize),
     /// The number of rows, written `N`.
     Rows,
-    /// The number of logits, written `C`, where the detector does not know it.
-    Classes,
+    /// Another size that the detector does not know, such as the number of logits, `C`.
+    Named(&'static str),
 }
 
 impl Serialize for Size {
@@ -51,7 +55,7 @@ impl Serialize for Size {
         match self {
             Size::Fixed(size) => size.serialize(out),
             Size::Rows => out.serialize_str("N"),
-            Size::Classes => out.serialize_str("C"),
+            Size::Named(name) => out.serialize_str(name),
         }
     }
 }
@@ -210,7 +214,7 @@ impl Graph<'_> {
     /// ```
     ///
     /// A node without attributes has no `attributes`. Sizes are numbers, but for `"N"`, the number of
-    /// rows, and `"C"`, that of logits where the detector does not know it.
+    /// rows, and others that the detector does not know, such as `"C"`, that of logits.
     #[must_use]
     pub fn description(&self) -> serde_json::Value {
         let constants = self.constants.iter().map(|constant| ConstantInfo {

@@ -118,6 +118,11 @@ pub enum Op {
         /// Whether it stays with size 1.
         keep: bool,
     },
+    /// The sum of each number and all before it.
+    CumSum {
+        /// The axis.
+        axis: usize,
+    },
     /// exp(x) over its sum, without overflow.
     Softmax {
         /// The axis.
@@ -214,6 +219,7 @@ impl Op {
             Op::ReduceMin { .. } => "ReduceMin",
             Op::ArgMax { .. } => "ArgMax",
             Op::ArgMin { .. } => "ArgMin",
+            Op::CumSum { .. } => "CumSum",
             Op::Softmax { .. } => "Softmax",
             Op::TopK { .. } => "TopK",
             Op::Gather { .. } => "Gather",

@@ -29,6 +29,7 @@ pub(super) fn results(op: &Op, inputs: &[&Kind]) -> Vec<Kind> {
         | Op::Relu
         | Op::Sign
         | Op::Round
+        | Op::CumSum { .. }
         | Op::Softmax { .. } => {
             reals(1);
             one(element, shape.clone())
@@ -129,7 +130,7 @@ fn count(shape: &[Size]) -> (usize, usize) {
     shape.iter().fold((0, 1), |(rows, numbers), size| match size {
         Size::Fixed(size) => (rows, numbers * size),
         Size::Rows => (rows + 1, numbers),
-        Size::Classes => panic!("{shape:?} cannot take another shape"),
+        Size::Named(_) => panic!("{shape:?} cannot take another shape"),
     })
 }
 
