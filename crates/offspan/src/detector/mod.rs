@@ -2,6 +2,7 @@
 
 mod decision;
 mod explain;
+mod graph;
 mod plan;
 
 pub use decision::Decisions;

@@ -8,11 +8,22 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::explained::{Explained, ScoreTerm};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
 use crate::training::logits::{LogitSource, Need};
 use crate::{Error, Real, Result};
+
+/// What a row is to a score within a graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowValues {
+    /// [N, m].
+    pub(crate) features: Value,
+    /// [N, C], where they follow from steps before the score; else a score takes them from its own last layer,
+    /// or asks for them.
+    pub(crate) logits: Option<Value>,
+}
 
 /// A fitted method.
 pub(crate) trait Scorer: Debug + Send + Sync {
@@ -29,6 +40,14 @@ pub(crate) trait Scorer: Debug + Send + Sync {
 
     /// Scores of rows from `start` on, on the calling thread.
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()>;
+
+    /// The arithmetic of the score, [N], as a graph for other runtimes.
+    ///
+    /// The default says that there is none; a method whose arithmetic ONNX has overrides it.
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = (rows, builder);
+        Err(not_exportable("its arithmetic has no operators in a graph"))
+    }
 
     /// The parts of a joint score; none where there are no parts.
     fn terms(&self) -> Vec<ScoreTerm> {
@@ -193,6 +212,11 @@ impl<'a> Stored<'a> {
     pub(crate) fn head(&self) -> Result<Option<Head>> {
         Head::read_optional(self.file, self.prefix, self.width)
     }
+}
+
+/// Why a score has no graph; the detector adds the method's name.
+pub(crate) fn not_exportable(reason: impl Into<String>) -> Error {
+    Error::NotExportable { method: String::new(), reason: reason.into() }
 }
 
 /// Gives rows without direction the worst score there is.
