@@ -74,6 +74,10 @@ def _where_smallest(x: Tensor, axis: int, keep: bool) -> Tensor:
     return torch.argmin(x, axis, keepdim=keep)
 
 
+def _running_sum(x: Tensor, axis: int) -> Tensor:
+    return torch.cumsum(x, axis)
+
+
 def _softmax(x: Tensor, axis: int) -> Tensor:
     return torch.softmax(x, axis)
 
@@ -113,6 +117,7 @@ _WITH_ATTRIBUTES: dict[str, Operation] = {
     "ReduceMin": _smallest,
     "ArgMax": _where_largest,
     "ArgMin": _where_smallest,
+    "CumSum": _running_sum,
     "Softmax": _softmax,
     "TopK": _top,
     "Gather": _gather,

@@ -17,6 +17,15 @@ def _never() -> bool:
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", _never)
 
 
+# Since PyTorch 2.7.
+_is_exporting = getattr(getattr(torch, "compiler", None), "is_exporting", _never)
+
+
+def is_exported() -> bool:
+    """Whether ``torch.export`` watches."""
+    return bool(_is_exporting())
+
+
 def refuse_onnx() -> None:
     """Raise an error during an export to ONNX, which asks for the state of a module before it traces it."""
     is_exporting = getattr(getattr(torch, "onnx", None), "is_in_onnx_export", _never)

@@ -14,11 +14,11 @@ from offspan._internal import CONFIDENCE, KEEP
 
 from ._batches import Unpack, unpack_batch
 from ._network import evaluating, first_tensor, forward, placement, to_network, unwrap
-from ._plan import Layer, Plan, Request, Tap
+from ._plan import Layer, Plan, Request
 from ._tracing import is_traced
 from ._twin import Watch
 from .fitting import as_detector, fit_to_loaders
-from .native import STRUCTURE, NativeDetector
+from .native import STRUCTURE, NativeDetector, plain_if_exported
 from .pooling import Pool
 
 PREFIX = "detector."
@@ -56,8 +56,8 @@ class Guarded(nn.Module):
         Calibrated, and of a method whose arithmetic can be exported.
     inputs : tensor, tuple or mapping of tensors
         An input of the network, to find out where its features are.
-    layer, pool, head
-        Where features come from, as in ``extract``: give what was given there.
+    layer, layers, pool, maps, head
+        Where features and extras come from, as in ``extract``: give what was given there.
     dtype : torch.dtype, optional
         In which scores are computed: float32, or float64.
     """
@@ -69,12 +69,14 @@ class Guarded(nn.Module):
         inputs: Any,
         layer: Layer | None = None,
         *,
+        layers: Mapping[str, Layer] | Iterable[str] | None = None,
         pool: Pool = "avg",
+        maps: bool | Layer = False,
         head: Layer | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         network = unwrap(model)
-        request = Request.of(network, layer, None, pool, False, head, logits=True)
+        request = Request.of(network, layer, layers, pool, maps, head, logits=True)
         with evaluating(model), torch.no_grad():
             given = to_network(inputs, *placement(network))
             plan = Plan.find(network, lambda: forward(network, given), request)
@@ -93,10 +95,12 @@ class Guarded(nn.Module):
                 "a guard decides by a threshold, and the detector has none: calibrate it with in-distribution rows, or fit it "
                 "with a larger hold_out"
             )
-        taps: dict[str, Tap] = {"features": plan.taps["features"]}
-        if detector.needs_logits and not plan.output_is_logits:
-            taps["logits"] = plan.taps["logits"]
-        self._watch = Watch(taps)
+        self._output_is_logits = plan.output_is_logits
+        needed = ["features", *(name for name in detector.needs if not (name == "logits" and plan.output_is_logits))]
+        for name in needed:
+            if name not in plan.taps:
+                raise InputError(f"{detector.method} needs {name}: say where they are with maps= or layers=")
+        self._watch = Watch({name: plan.taps[name] for name in needed})
         self.model = self._watch.twin_of(network)
         device = placement(network)[0]
         self.detector = detector if device is None else detector.to(device)
@@ -110,7 +114,9 @@ class Guarded(nn.Module):
         inputs: Any,
         layer: Layer | None = None,
         *,
+        layers: Mapping[str, Layer] | Iterable[str] | None = None,
         pool: Pool = "avg",
+        maps: bool | Layer = False,
         head: Layer | None = None,
     ) -> Guarded:
         """The network with weights and detector of ``torch.save(guarded.state_dict(), path)``.
@@ -120,7 +126,7 @@ class Guarded(nn.Module):
         path
         model : torch.nn.Module
             A network of the same kind, which gets the weights.
-        inputs, layer, pool, head
+        inputs, layer, layers, pool, maps, head
             As in the constructor.
         """
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -129,29 +135,32 @@ class Guarded(nn.Module):
                 f"{os.fspath(path)}: expected the state of a guarded network, as `torch.save(guarded.state_dict(), path)` "
                 "writes it, got one without a detector"
             )
-        guarded = cls(model, NativeDetector.of_state(state, PREFIX), inputs, layer, pool=pool, head=head)
+        guarded = cls(model, NativeDetector.of_state(state, PREFIX), inputs, layer, layers=layers, pool=pool, maps=maps, head=head)
         guarded.load_state_dict(state)
         return guarded
 
     def forward(self, *args: Any, **kwargs: Any) -> GuardedOutput:
-        """Logits, score, p-value and decision for each row."""
+        """Logits, score, p-value and decision for each row. Traced and exported modules give a plain tuple of the four."""
         if self.training:
             # Before the pass for the logits, which may move batch statistics.
-            decided = self._in_evaluation_mode(args, kwargs)
-            output, _ = self._watch.run(self.model, args, kwargs)
-            logits = _logits(output)
+            score, p_value, is_ood = self._in_evaluation_mode(args, kwargs)
+            logits = _logits(self._watch.run(self.model, args, kwargs)[0])
         else:
-            output, tensors = self._watch.run(self.model, args, kwargs)
-            logits = _logits(output)
-            decided = self.detector(tensors["features"], tensors.get("logits", logits.detach()))
-        return GuardedOutput(logits, decided.score, decided.p_value, decided.is_ood)
+            logits, (score, p_value, is_ood) = self._decided(args, kwargs)
+        return plain_if_exported(GuardedOutput(logits, score, p_value, is_ood))
+
+    def _decided(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
+        output, tensors = self._watch.run(self.model, args, kwargs)
+        logits = _logits(output)
+        if self._output_is_logits:
+            tensors["logits"] = logits.detach()
+        return logits, self.detector(**tensors)
 
     def _in_evaluation_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_traced():
             raise InputError("scores are of evaluation mode: call `guarded.eval()` before it is traced or exported")
         with evaluating(self), torch.no_grad():
-            output, tensors = self._watch.run(self.model, args, kwargs)
-            return self.detector(tensors["features"], tensors.get("logits", _logits(output)))
+            return self._decided(args, kwargs)[1]
 
 
 def guard(
@@ -164,7 +173,9 @@ def guard(
     keep: float = KEEP,
     confidence: float = CONFIDENCE,
     hold_out: float | None = None,
+    layers: Mapping[str, Layer] | Iterable[str] | None = None,
     pool: Pool = "avg",
+    maps: bool | Layer = False,
     head: Layer | None = None,
     dtype: torch.dtype | None = None,
     device: str | torch.device | None = None,
@@ -189,7 +200,7 @@ def guard(
     keep, confidence, hold_out
         What the threshold promises, and which share of the loader's rows sets it where there is no ``calibrate``: as in
         ``offspan.Method.fit``.
-    layer, pool, head, device, unpack, progress
+    layer, layers, pool, maps, head, device, unpack, progress
         As in ``extract``.
     dtype : torch.dtype, optional
         In which scores are computed: float32, or float64.
@@ -206,7 +217,7 @@ def guard(
         loader,
         method,
         options,
-        Request.of(network, layer, None, pool, False, head, logits=True),
+        Request.of(network, layer, layers, pool, maps, head, logits=True),
         calibrate=calibrate,
         keep=keep,
         confidence=confidence,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from offspan import Detector, FormatError, InputError
 
 from ._operators import Operation, operation
-from ._tracing import is_traced
+from ._tracing import is_exported, is_traced
 
 #: Buffers that are no constants of the graph.
 STRUCTURE, THRESHOLD, CALIBRATION = "structure", "threshold", "calibration_scores"
@@ -34,6 +34,11 @@ class Decision(NamedTuple):
     p_value: Tensor | None
     #: [rows], bool: whether the row is taken for out-of-distribution. None if the detector has no threshold.
     is_ood: Tensor | None
+
+
+def plain_if_exported(result: Any) -> Any:
+    """The result as a plain tuple in an export: a file must be read where this package is not."""
+    return tuple(result) if is_exported() else result
 
 
 class _Step(NamedTuple):
@@ -72,12 +77,9 @@ class NativeDetector(nn.Module):
     def __init__(self, structure: Mapping[str, Any], numbers: Mapping[str, Tensor]) -> None:
         super().__init__()
         self.method = str(structure["method"])
-        shapes = {given["name"]: given["shape"] for given in structure["inputs"]}
-        unknown = sorted(set(shapes) - {"features", "logits"})
-        if unknown:
-            raise InputError(f"to_torch: expected a method of features and logits, got one that reads {unknown}")
-        self.width = int(shapes["features"][1])
-        self.needs_logits = "logits" in shapes
+        #: What a row must bring besides its features: logits, or another tensor of the network.
+        self.needs: list[str] = [given["name"] for given in structure["inputs"][1:]]
+        self.width = int(structure["inputs"][0]["shape"][1])
         self._names, self._steps, self._score = _compile(structure)
         text = json.dumps(structure, sort_keys=True, separators=(",", ":")).encode()
         self.register_buffer(STRUCTURE, torch.frombuffer(bytearray(text), dtype=torch.uint8))
@@ -97,11 +99,12 @@ class NativeDetector(nn.Module):
         description = json.loads(text)
         score = next(given["value"] for given in description["outputs"] if given["name"] == "score")
         nodes = _needed(description["nodes"], score)
-        taken = {name for node in nodes for name in node["inputs"]} | {score}
+        # Features are always given: there is no telling how many rows there are without them.
+        taken = {name for node in nodes for name in node["inputs"]} | {score, "features"}
         structure = {
             "schema": description["schema"],
             "method": detector.method,
-            "inputs": [given for given in description["inputs"] if given["name"] in taken | {"features"}],
+            "inputs": _features_first(given for given in description["inputs"] if given["name"] in taken),
             "constants": [given["name"] for given in description["constants"] if given["name"] in taken],
             "nodes": nodes,
             "score": score,
@@ -137,34 +140,46 @@ class NativeDetector(nn.Module):
         """In which the scores are computed."""
         return self.real.dtype
 
-    def forward(self, features: Tensor, logits: Tensor | None = None) -> Decision:
-        """Score, p-value and decision of rows [rows, width]; ``logits`` [rows, classes] where the method needs them."""
+    def forward(self, features: Tensor, logits: Tensor | None = None, **extras: Tensor) -> Decision:
+        """Score, p-value and decision of rows.
+
+        Traced and exported modules give a plain tuple of the three.
+
+        Parameters
+        ----------
+        features : tensor [rows, width]
+        logits : tensor [rows, classes], optional
+            Needed where ``needs`` says so.
+        extras : tensors
+            What else ``needs`` names.
+        """
+        given = [features]
+        for name in self.needs:
+            tensor = logits if name == "logits" else extras.get(name)
+            if tensor is None:
+                raise InputError(f"{self.method} needs {name}: call it with features and {name}")
+            given.append(tensor)
         if not is_traced():
-            self._check(features, logits)
+            self._check(given)
         kind = features.device.type
         if _autocasts(kind):
             with torch.autocast(kind, enabled=False):
-                return self._decide(features, logits)
-        return self._decide(features, logits)
+                return plain_if_exported(self._decide(given))
+        return plain_if_exported(self._decide(given))
 
-    def _check(self, features: Tensor, logits: Tensor | None) -> None:
+    def _check(self, given: list[Tensor]) -> None:
+        features = given[0]
         if features.ndim != 2 or features.shape[1] != self.width:
             raise InputError(f"features: expected shape [rows, {self.width}], got {list(features.shape)}")
-        if not self.needs_logits:
-            return
-        if logits is None:
-            raise InputError(f"{self.method} needs logits: call it with features and logits")
-        if logits.ndim != 2 or logits.shape[0] != features.shape[0]:
-            raise InputError(f"logits: expected shape [{features.shape[0]}, classes], got {list(logits.shape)}")
+        for name, tensor in zip(self.needs, given[1:]):
+            if tensor.ndim < 2 or tensor.shape[0] != features.shape[0]:
+                raise InputError(f"{name}: expected shape [{features.shape[0]}, …], got {list(tensor.shape)}")
 
-    def _decide(self, features: Tensor, logits: Tensor | None) -> Decision:
-        rows = features.to(self.real.dtype)
-        is_finite = torch.isfinite(rows).all(1)
-        given = [rows]
-        if self.needs_logits:
-            assert logits is not None
-            given.append(logits.to(self.real.dtype))
-            is_finite = is_finite & torch.isfinite(given[1]).all(1)
+    def _decide(self, given: list[Tensor]) -> Decision:
+        given = [tensor.to(self.real.dtype) for tensor in given]
+        is_finite = torch.isfinite(given[0]).all(1)
+        for tensor in given[1:]:
+            is_finite = is_finite & torch.isfinite(tensor).flatten(1).all(1)
         score = self._scores(given).masked_fill(~is_finite, float("-inf"))
         threshold, known = self.threshold, self.calibration_scores
         if threshold is None or known is None:
@@ -215,12 +230,14 @@ def _needed(nodes: list[dict[str, Any]], result: str) -> list[dict[str, Any]]:
     return needed[::-1]
 
 
+def _features_first(inputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(inputs, key=lambda given: str(given["name"]) != "features")
+
+
 def _compile(structure: Mapping[str, Any]) -> tuple[list[str], list[_Step], int]:
     """Names of the buffers, steps, and the place of the score. Values have places: inputs, buffers, results in order."""
     constants = [str(name) for name in structure["constants"]]
     order = [given["name"] for given in structure["inputs"]]
-    if order[:1] != ["features"] or order[1:] not in ([], ["logits"]):
-        raise InputError(f"a detector's graph: expected features and perhaps logits, got {order}")
     place = {name: number for number, name in enumerate([*order, *constants])}
     steps = []
     for node in structure["nodes"]:
