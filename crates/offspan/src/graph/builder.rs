@@ -130,6 +130,17 @@ impl<'a> Builder<'a> {
         self.constant(name, &shape, numbers_of(Cow::Owned(numbers)))
     }
 
+    /// A matrix of so many rows for each slice, as [slices, rows, columns].
+    pub(crate) fn cube<T: Real>(
+        &mut self,
+        name: &str,
+        matrix: ArrayView2<'_, T>,
+        rows: usize,
+    ) -> Value {
+        let shape = [matrix.nrows() / rows, rows, matrix.ncols()];
+        self.constant(name, &shape, numbers_of(Cow::Owned(matrix.iter().copied().collect())))
+    }
+
     /// A matrix with rows as columns, as the right side of a product wants it.
     pub(crate) fn transposed<T: Real>(&mut self, name: &str, matrix: ArrayView2<'_, T>) -> Value {
         self.owned(name, matrix.t().to_owned())

@@ -12,7 +12,7 @@ use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
-use crate::training::logits::{LogitSource, Need};
+use crate::training::logits::{LogitSource, Need, head_graph};
 use crate::{Error, Real, Result};
 
 /// What a row is to a score within a graph.
@@ -233,6 +233,21 @@ pub(crate) fn logits_of<'a>(
     head: Option<&'a Head>,
 ) -> Result<LogitSource<'a>> {
     LogitSource::of(data, head, None, Need::Score(who))
+}
+
+/// The same within a graph: logits that steps before the score left, those of the last layer that the detector
+/// keeps, or given ones, of so many classes if that is known.
+pub(crate) fn logits_graph(
+    rows: RowValues,
+    head: Option<&Head>,
+    classes: Option<usize>,
+    builder: &mut Builder<'_>,
+) -> Value {
+    match (rows.logits, head) {
+        (Some(logits), _) => logits,
+        (None, Some(head)) => head_graph(head, rows.features, builder),
+        (None, None) => builder.logits(classes),
+    }
 }
 
 pub(crate) fn write_head<'a>(head: Option<&'a Head>, prefix: &str, writer: &mut TensorWriter<'a>) {
