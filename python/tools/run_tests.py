@@ -1,8 +1,9 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch|cluster|dask|spark|ray] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|torch-current|cluster|dask|spark|ray] [pytest options]
 
-The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
+Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
+(`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds. The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
 fits on Dask stand for them.
 """
 
@@ -42,6 +43,10 @@ def main() -> None:
         core(words)
     if only in (None, "torch"):
         torch(words)
+    if only == "torch-current":
+        torch_current(words)
+    elif only is None:
+        print("The tests of torch.compile and torch.export were left out: `make test-torch-current` runs them.")
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
@@ -97,6 +102,20 @@ def torch(words: list[str]) -> None:
     install_built(python)
     run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
+
+
+def torch_current(words: list[str]) -> None:
+    """Native modules with the newest PyTorch: compiled and exported, too."""
+    folder = FOLDER / "torch-current"
+    given = os.environ.get("OFFSPAN_TORCH_PYTHON")
+    if given:
+        run(sys.executable, ROOT / "python" / "tools" / "torch_env.py", folder, "--python", given)
+        python = environment(folder, "pytest")
+    else:
+        python = environment(folder, "torch", "numpy", "pytest")
+    install_built(python)
+    tests = [TESTS / "with_torch" / f"test_{name}.py" for name in ("native", "guard", "compilers", "module")]
+    run(python, "-m", "pytest", *tests, "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:
