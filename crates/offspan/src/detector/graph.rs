@@ -60,15 +60,28 @@ impl Detector {
     }
 }
 
-/// (1 + #{calibration scores ≤ score}) / (n + 1).
-fn p_value<'a>(builder: &mut Builder<'a>, calibration: &'a Calibration, score: Value) -> Value {
+/// (1 + #{calibration scores ≤ score}) / (n + 1), by halving: as many looks at the sorted scores as they have
+/// binary digits, whatever their number.
+fn p_value(builder: &mut Builder<'_>, calibration: &Calibration, score: Value) -> Value {
     let scores = calibration.scores();
-    let known = builder.matrix("calibration_scores", ndarray::aview1(scores).insert_axis(ndarray::Axis(0)));
-    let column = builder.node(Op::Reshape { shape: vec![-1, 1] }, &[score]);
-    let as_low = builder.node(Op::LessOrEqual, &[known, column]);
-    let as_low = builder.node(Op::Cast { to: Element::Real }, &[as_low]);
-    let count = builder.node(Op::ReduceSum { axis: 1, keep: false }, &[as_low]);
-    let (one, all) = (builder.scalar(1.0), builder.scalar(scores.len() as f64 + 1.0));
-    let count = builder.node(Op::Add, &[count, one]);
-    builder.node(Op::Div, &[count, all])
+    let span = (scores.len() + 1).next_power_of_two();
+    let mut sorted = scores.to_vec();
+    sorted.resize(span, f64::INFINITY);
+    let sorted = builder.vector("calibration_scores", &sorted.into());
+    // No score is below itself: zeros, also where a score is infinite.
+    let never = builder.node(Op::Less, &[score, score]);
+    let mut as_low = builder.counted(never);
+    let mut step = span / 2;
+    while step > 0 {
+        let more = builder.plus(as_low, step as f64);
+        let last = builder.plus(more, -1.0);
+        let last = builder.node(Op::Cast { to: Element::Index }, &[last]);
+        let last = builder.rows_at(sorted, last);
+        let holds = builder.node(Op::LessOrEqual, &[last, score]);
+        as_low = builder.choose(holds, more, as_low);
+        step /= 2;
+    }
+    let as_low = builder.at_most(as_low, scores.len() as f64);
+    let count = builder.plus(as_low, 1.0);
+    builder.times(count, 1.0 / (scores.len() as f64 + 1.0))
 }

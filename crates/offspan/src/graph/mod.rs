@@ -11,6 +11,7 @@
 //! only compares, such as logits, `C`.
 
 mod builder;
+mod evaluate;
 mod formulas;
 mod op;
 mod product;

@@ -180,7 +180,7 @@ impl<T: Real> Space<T> {
         terms
     }
 
-    /// The terms that are asked for within a graph, each [N, 1].
+    /// The terms that are asked for within a graph, each [N].
     pub(super) fn graph(
         &self,
         rows: CoordinateValues,
@@ -196,7 +196,7 @@ impl<T: Real> Space<T> {
             let h = builder.linear("discriminants", y, self.discriminants.matrix().view());
             terms[0] = Some(self.relative_graph(h, builder));
         }
-        let mut term = |squared: Value, unit_of_rest: f64, builder: &mut Builder<'_>| {
+        let term = |squared: Value, unit_of_rest: f64, builder: &mut Builder<'_>| {
             let squared = match rows.rest {
                 None => squared,
                 Some(rest) => {

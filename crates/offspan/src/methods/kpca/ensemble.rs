@@ -215,7 +215,7 @@ impl Scorer for Ensemble {
         let mut member = |member: &KpcaModel, standard: Standard| {
             let score = member.score_graph(rows, builder)?;
             let score = builder.plus(score, -standard.mean);
-            Ok(builder.times(score, 0.5 / standard.deviation))
+            Ok::<_, Error>(builder.times(score, 0.5 / standard.deviation))
         };
         let [rff, nystrom] = &self.members;
         let (rff, nystrom) =
