@@ -62,10 +62,11 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     # Optional everywhere: without them, their tests say that they were left out.
-    for extra in ("pyarrow", "polars", "fsspec"):
+    for extra in ("pyarrow", "polars", "fsspec", "onnxruntime"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
         if subprocess.run(words_of_pip, check=False).returncode:
             print(f"{extra} cannot be installed here; tests that need it will be skipped.")
+    javascript()
     installed = install_built(python)
     run(
         python,
@@ -85,6 +86,17 @@ def core(words: list[str]) -> None:
     run(python, "-m", "pytest", "--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider", *doctests)
 
 
+def javascript() -> None:
+    """ONNX Runtime for node, once, where there is npm. Its install script would fetch a runtime for GPUs from elsewhere."""
+    folder = ROOT / "target" / "node"
+    if (folder / "node_modules" / "onnxruntime-node").exists():
+        return
+    npm = shutil.which("npm")
+    words = ["install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "onnxruntime-node"]
+    if npm is None or subprocess.run([npm, *words], check=False).returncode:
+        print("onnxruntime-node cannot be installed here; the JavaScript of docs/deploy.md will be skipped.")
+
+
 def torch(words: list[str]) -> None:
     """Tests and the complete example, with PyTorch for the CPU."""
     folder = FOLDER / "torch"
@@ -100,7 +112,8 @@ def torch(words: list[str]) -> None:
     peers = ("pytorch-ood>=0.4", "timm==0.9.16")
     run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers)
     install_built(python)
-    run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
+    pages = [TESTS / "test_docs.py", TESTS / "test_deploy.py"]
+    run(python, "-m", "pytest", TESTS / "with_torch", *pages, "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
 
 

@@ -56,9 +56,13 @@ unsafe fn matrix<'a, T>(
     }
     let count = rows
         .checked_mul(columns)
-        .filter(|count| count.checked_mul(size_of::<T>()).is_some_and(|size| size <= isize::MAX as usize))
+        .filter(|count| {
+            count.checked_mul(size_of::<T>()).is_some_and(|size| size <= isize::MAX as usize)
+        })
         .ok_or_else(|| {
-            Failure::argument(format!("{what}: {rows} rows of {columns} numbers are more than memory can hold"))
+            Failure::argument(format!(
+                "{what}: {rows} rows of {columns} numbers are more than memory can hold"
+            ))
         })?;
     let numbers = if count == 0 {
         &[]

@@ -12,16 +12,20 @@ const WIDTH: usize = 6;
 const CLASSES: usize = 3;
 
 fn rows(count: usize, shift: f32) -> Array2<f32> {
-    Array2::from_shape_fn((count, WIDTH), |(i, j)| ((i * 7 + j * j * 3 + i * j) % 13) as f32 + shift)
+    Array2::from_shape_fn((count, WIDTH), |(i, j)| {
+        ((i * 7 + j * j * 3 + i * j) % 13) as f32 + shift
+    })
 }
 
 fn head() -> Head {
-    let weight = Array2::from_shape_fn((CLASSES, WIDTH), |(c, j)| ((c * 5 + j * 3) % 7) as f64 - 3.0);
+    let weight =
+        Array2::from_shape_fn((CLASSES, WIDTH), |(c, j)| ((c * 5 + j * 3) % 7) as f64 - 3.0);
     Head::new(weight, Array1::zeros(CLASSES)).unwrap()
 }
 
 fn logits(rows: &Array2<f32>) -> Array2<f32> {
-    let weight = Array2::from_shape_fn((WIDTH, CLASSES), |(j, c)| ((c * 5 + j * 3) % 7) as f32 - 3.0);
+    let weight =
+        Array2::from_shape_fn((WIDTH, CLASSES), |(j, c)| ((c * 5 + j * 3) % 7) as f32 - 3.0);
     rows.dot(&weight)
 }
 
@@ -32,8 +36,13 @@ fn library_folder() -> PathBuf {
 
 /// Runs a program with these words; none if it is not installed.
 fn run(program: &str, words: &[&str], input: &[u8]) -> Option<Output> {
+    run_in(Path::new(env!("CARGO_MANIFEST_DIR")), program, words, input)
+}
+
+fn run_in(folder: &Path, program: &str, words: &[&str], input: &[u8]) -> Option<Output> {
     let child = Command::new(program)
         .args(words)
+        .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -95,12 +104,8 @@ fn detectors() -> [Detector; 2] {
         Detector::fit(&spec, &data, None, &FitOptions::default()).unwrap()
     };
     // What lies outside the span of all landmarks counts, too.
-    let kpca =
-        KpcaParams { residual: Residual::Complete, ..KpcaParams::nystrom_uniform(32) };
-    [
-        fit(MethodSpec::Kpca(kpca)),
-        fit(MethodSpec::ENERGY),
-    ]
+    let kpca = KpcaParams { residual: Residual::Complete, ..KpcaParams::nystrom_uniform(32) };
+    [fit(MethodSpec::Kpca(kpca)), fit(MethodSpec::ENERGY)]
 }
 
 fn bytes_of(numbers: &Array2<f32>) -> Vec<u8> {
@@ -127,8 +132,9 @@ fn a_c_program_gets_the_numbers_of_the_library() {
         }
         assert_eq!(detector.needs_logits(), classes > 0);
         let words = ["40", &WIDTH.to_string(), &classes.to_string()].map(str::to_owned);
-        let words: Vec<&str> =
-            std::iter::once(file.to_str().unwrap()).chain(words.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = std::iter::once(file.to_str().unwrap())
+            .chain(words.iter().map(String::as_str))
+            .collect();
         let output = said(&run(program.to_str().unwrap(), &words, &input).unwrap());
         let mut lines = output.lines();
 
@@ -158,7 +164,13 @@ fn a_c_program_gets_the_numbers_of_the_library() {
 
 /// The same under valgrind, where there is one: nothing is read that is not ours, and nothing is left behind.
 fn check_memory(program: &str, words: &[&str], input: &[u8]) {
-    let all = ["-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", program];
+    let all = [
+        "-q",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+        program,
+    ];
     match run("valgrind", &[&all[..], words].concat(), input) {
         Some(output) => drop(said(&output)),
         None => println!("left out: there is no valgrind here, so leaks were not looked for"),
@@ -166,12 +178,59 @@ fn check_memory(program: &str, words: &[&str], input: &[u8]) {
 }
 
 #[test]
+fn the_program_of_the_page_decides_as_the_library_does() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/deploy.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, program) = page.split_once("```c\n").unwrap();
+    let (program, _) = program.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("program.c");
+    std::fs::write(&source, program).unwrap();
+    let Some(program) = compile(&source, folder.path()) else { return };
+    let [detector, _] = detectors();
+    let mut new = rows(20, 1.0);
+    new.row_mut(7).fill(-90.0);
+
+    let output = run_in(folder.path(), program.to_str().unwrap(), &[], &[]).unwrap();
+    assert!(!output.status.success(), "there is no detector file yet");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("net.offspan"));
+
+    detector.save(folder.path().join("net.offspan")).unwrap();
+    let output = run_in(folder.path(), program.to_str().unwrap(), &[], &bytes_of(&new)).unwrap();
+    let decisions = detector.decide(&[Dataset::new("new", new.view())], None, &Silent).unwrap();
+    let expected: Vec<(f64, f64, bool)> = (0..20)
+        .map(|row| (decisions.scores[row], decisions.p_values[row], decisions.is_out[row]))
+        .collect();
+    let told: Vec<(f64, f64, bool)> = said(&output)
+        .lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            (words[0].parse().unwrap(), words[1].parse().unwrap(), words[2] == "out")
+        })
+        .collect();
+    assert_eq!(told, expected);
+    assert!(decisions.out() > 0 && decisions.out() < 20);
+}
+
+#[test]
 fn the_header_is_cpp_too() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("empty.cpp");
-    std::fs::write(&source, "#include \"offspan.h\"\nint main() { return offspan_version() == nullptr; }\n").unwrap();
+    std::fs::write(
+        &source,
+        "#include \"offspan.h\"\nint main() { return offspan_version() == nullptr; }\n",
+    )
+    .unwrap();
     let include = format!("-I{}/include", env!("CARGO_MANIFEST_DIR"));
-    let words = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", &include, source.to_str().unwrap()];
+    let words = [
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsyntax-only",
+        &include,
+        source.to_str().unwrap(),
+    ];
     match run("c++", &words, &[]) {
         Some(output) => drop(said(&output)),
         None => println!("left out: there is no C++ compiler `c++` here"),

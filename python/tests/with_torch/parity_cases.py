@@ -96,8 +96,8 @@ OWN_TENSORS = {
     "rank-feat", "rank-feat+rank-weight", "knn-plus", "ssd-plus", "mcf", "mnc", "dml-plus", "godin", "csi",
 }  # fmt: skip
 
-#: Methods that cannot be exported.
-NOT_EXPORTABLE: set[str] = set()
+#: Methods that cannot be exported: each score takes eigenvectors of its own.
+NOT_EXPORTABLE = {"tnn", "rank-feat", "rank-feat+rank-weight"}
 
 #: Methods that keep their training rows in single precision, whatever is asked for.
 SINGLE_PRECISION = {"knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "knn+react", "csi"}
