@@ -43,7 +43,8 @@ def place(tmp_path_factory, command_line) -> Path:
     for block in blocks("sh"):
         if "cargo" in block:
             continue  # What it builds is built already.
-        done = subprocess.run(["sh", "-ec", block], cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True)
+        environment = {**os.environ, "PATH": path}
+        done = subprocess.run(["sh", "-ec", block], cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{block}\n{done.stderr}"
     return folder
 

@@ -3,8 +3,10 @@
 python3 python/tools/run_tests.py [--only core|torch|torch-current|cluster|dask|spark|ray] [pytest options]
 
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
-(`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds. The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
-fits on Dask stand for them.
+(`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
+
+The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a
+few fits on Dask stand for them.
 """
 
 from __future__ import annotations
@@ -87,12 +89,14 @@ def core(words: list[str]) -> None:
 
 
 def javascript() -> None:
-    """ONNX Runtime for node, once, where there is npm. Its install script would fetch a runtime for GPUs from elsewhere."""
+    """Install ONNX Runtime for node, once, where there is npm."""
     folder = ROOT / "target" / "node"
     if (folder / "node_modules" / "onnxruntime-node").exists():
         return
     npm = shutil.which("npm")
-    words = ["install", "--prefix", str(folder), "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "onnxruntime-node"]
+    # Its own script would fetch a runtime for GPUs from elsewhere.
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--silent")
+    words = ["install", "--prefix", str(folder), *quiet, "onnxruntime-node"]
     if npm is None or subprocess.run([npm, *words], check=False).returncode:
         print("onnxruntime-node cannot be installed here; the JavaScript of docs/deploy.md will be skipped.")
 

@@ -1,7 +1,7 @@
 """A network beside a network: the same weights, and a few of its tensors kept as they pass.
 
-Hooks on the user's network would stay there for as long as the guard lives, and hooks that come and go within a pass are
-nothing that compilers can read. So the guard has modules of its own on the way from the root to the layers that it
+Hooks on the user's network would stay there for as long as the guard lives, and hooks that come and go within a pass
+are nothing that compilers can read. So the guard has modules of its own on the way from the root to the layers that it
 watches: copies that share parameters, buffers and all other modules with the network. Only the copies have hooks.
 """
 

@@ -93,8 +93,18 @@ def extract(
     Extracted(features [7, 4], logits [7, 3], head)
     """
     request = Request.of(unwrap(model), layer, layers, pool, maps, head, logits)
-    options = {"device": device, "dtype": dtype, "thumbnails": thumbnails, "unpack": unpack, "progress": progress}
-    return extract_with_plan(model, loader, request, out=out, **options)[0]
+    found, _ = extract_with_plan(
+        model,
+        loader,
+        request,
+        out=out,
+        device=device,
+        dtype=dtype,
+        thumbnails=thumbnails,
+        unpack=unpack,
+        progress=progress,
+    )
+    return found
 
 
 def extract_with_plan(

@@ -40,14 +40,14 @@ class GuardedOutput(NamedTuple):
 class Guarded(nn.Module):
     """A network and a detector that are one module: logits, score, p-value and decision in one pass.
 
-    Made by ``guard``. The detector is a ``NativeDetector``: it runs where the network runs, is part of what ``torch.jit.trace``,
-    ``torch.compile`` and ``torch.export`` see, and of the ``state_dict``.
+    Made by ``guard``. The detector is a ``NativeDetector``: it runs where the network runs, is part of what
+    ``torch.jit.trace``, ``torch.compile`` and ``torch.export`` see, and of the ``state_dict``.
 
-    Scores are those of the network in evaluation mode. In training mode the logits come from a pass in that mode, and the
-    scores from a second one; tracers and exporters are asked to see evaluation mode.
+    Scores are those of the network in evaluation mode. In training mode the logits come from a pass in that mode, and
+    the scores from a second one; tracers and exporters are asked to see evaluation mode.
 
-    The weights are the network's own, and no hook is put on it. ``train()`` and ``eval()`` are to be said to the guarded
-    network: the modules on the way to the layer that is watched are its own.
+    The weights are the network's own, and no hook is put on it. ``train()`` and ``eval()`` are to be said to the
+    guarded network: the modules on the way to the layer that is watched are its own.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ class Guarded(nn.Module):
         super().__init__()
         if detector.threshold is None:
             raise InputError(
-                "a guard decides by a threshold, and the detector has none: calibrate it with in-distribution rows, or fit it "
-                "with a larger hold_out"
+                "a guard decides by a threshold, and the detector has none: calibrate it with in-distribution rows, or "
+                "fit it with a larger hold_out"
             )
         self._output_is_logits = plan.output_is_logits
         needed = ["features", *(name for name in detector.needs if not (name == "logits" and plan.output_is_logits))]
@@ -132,15 +132,16 @@ class Guarded(nn.Module):
         state = torch.load(path, map_location="cpu", weights_only=True)
         if not isinstance(state, Mapping) or PREFIX + STRUCTURE not in state:
             raise FormatError(
-                f"{os.fspath(path)}: expected the state of a guarded network, as `torch.save(guarded.state_dict(), path)` "
-                "writes it, got one without a detector"
+                f"{os.fspath(path)}: expected the state of a guarded network, as "
+                "`torch.save(guarded.state_dict(), path)` writes it, got one without a detector"
             )
-        guarded = cls(model, NativeDetector.of_state(state, PREFIX), inputs, layer, layers=layers, pool=pool, maps=maps, head=head)
+        detector = NativeDetector.of_state(state, PREFIX)
+        guarded = cls(model, detector, inputs, layer, layers=layers, pool=pool, maps=maps, head=head)
         guarded.load_state_dict(state)
         return guarded
 
     def forward(self, *args: Any, **kwargs: Any) -> GuardedOutput:
-        """Logits, score, p-value and decision for each row. Traced and exported modules give a plain tuple of the four."""
+        """Logits, score, p-value and decision for each row; a plain tuple of them once it is traced or exported."""
         if self.training:
             # Before the pass for the logits, which may move batch statistics.
             score, p_value, is_ood = self._in_evaluation_mode(args, kwargs)

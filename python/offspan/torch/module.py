@@ -64,8 +64,8 @@ class OODModule(nn.Module):
     A row for which the network gives NaN or infinities has the score −∞, the smallest p-value and counts as out of
     distribution; ``assess`` flags it, and the first one brings a warning.
 
-    Tracers, compilers and exporters (``torch.jit``, ``torch.compile``, ``torch.export``, ONNX) are refused: ``guard`` makes
-    a network that they can read, for every method whose arithmetic can be exported.
+    Tracers, compilers and exporters (``torch.jit``, ``torch.compile``, ``torch.export``, ONNX) are refused: ``guard``
+    makes a network that they can read, for every method whose arithmetic can be exported.
 
     Parameters
     ----------

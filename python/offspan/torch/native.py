@@ -52,12 +52,13 @@ class _Step(NamedTuple):
 class NativeDetector(nn.Module):
     """A detector whose arithmetic is part of PyTorch's graph, and whose numbers are buffers.
 
-    Made by ``detector.to_torch()``. It moves with ``.to(device)``, is saved in the ``state_dict`` of the module that it is
-    part of, and can be traced, compiled and exported. Its scores are those of the library up to rounding: within 1e-4 of the
-    largest in float32, and within 1e-6 in float64 for a detector that was fitted with ``precision="f64"``.
+    Made by ``detector.to_torch()``. It moves with ``.to(device)``, is saved in the ``state_dict`` of the module that it
+    is part of, and can be traced, compiled and exported. Its scores are those of the library up to rounding: within
+    1e-4 of the largest in float32, and within 1e-6 in float64 for a detector that was fitted with ``precision="f64"``.
 
-    It computes in the type of its buffers, whatever the type of the rows, and switches autocast off for itself. ``.half()``
-    and ``.bfloat16()`` leave that type alone, because scores need more digits; ``.double()`` and ``.float()`` change it.
+    It computes in the type of its buffers, whatever the type of the rows, and switches autocast off for itself.
+    ``.half()`` and ``.bfloat16()`` leave that type alone, because scores need more digits; ``.double()`` and
+    ``.float()`` change it.
 
     The threshold is the buffer ``threshold``: ``module.threshold.fill_(-0.2)`` sets another one.
 
@@ -214,8 +215,8 @@ class NativeDetector(nn.Module):
         given = state_dict.get(prefix + STRUCTURE)
         if given is not None and not torch.equal(given.cpu(), self.structure.cpu()):
             raise FormatError(
-                f"the state has another detector than this {self.method}: one of the same method with the same sizes was "
-                "expected; `NativeDetector.of_state(state, prefix)` makes any"
+                f"the state has another detector than this {self.method}: one of the same method with the same sizes "
+                "was expected; `NativeDetector.of_state(state, prefix)` makes any"
             )
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
@@ -235,7 +236,7 @@ def _features_first(inputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _compile(structure: Mapping[str, Any]) -> tuple[list[str], list[_Step], int]:
-    """Names of the buffers, steps, and the place of the score. Values have places: inputs, buffers, results in order."""
+    """Names of buffers, steps, and the place of the score. Values have places: inputs, buffers, results in order."""
     constants = [str(name) for name in structure["constants"]]
     order = [given["name"] for given in structure["inputs"]]
     place = {name: number for number, name in enumerate([*order, *constants])}
@@ -264,7 +265,7 @@ def _tensor(array: Any, dtype: torch.dtype) -> Tensor:
 _KINDS = {"f": torch.float64, "i": torch.int64, "b": torch.bool}
 
 try:
-    torch.is_autocast_enabled("cpu")  # type: ignore[call-arg]
+    torch.is_autocast_enabled("cpu")
     _autocasts: Any = torch.is_autocast_enabled
 except TypeError:  # PyTorch 2.3 and earlier
 

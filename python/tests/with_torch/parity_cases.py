@@ -102,7 +102,10 @@ NOT_EXPORTABLE = {"tnn", "rank-feat", "rank-feat+rank-weight"}
 #: Methods that keep their training rows in single precision, whatever is asked for.
 SINGLE_PRECISION = {"knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "knn+react", "csi"}
 
-PRECISE = {method["name"] for method in offspan.methods() if any(p["name"] == "precision" for p in method["parameters"])}
+#: Methods that can be asked for double precision.
+PRECISE = {
+    method["name"] for method in offspan.methods() if any(one["name"] == "precision" for one in method["parameters"])
+}
 
 
 @dataclass

@@ -21,7 +21,13 @@ from offspan.torch import Decision, GuardedOutput, guard
 if not hasattr(torch.compiler if hasattr(torch, "compiler") else None, "is_exporting"):
     pytest.skip(f"PyTorch {torch.__version__} is older than 2.7", allow_module_level=True)
 
-METHODS = {"auto": {}, "kpca-nys": {"landmarks": 64, "fuse": "ratio"}, "kpca-rff": {"features": 128}, "vim": {}, "knn": {}}
+METHODS = {
+    "auto": {},
+    "kpca-nys": {"landmarks": 64, "fuse": "ratio"},
+    "kpca-rff": {"features": 128},
+    "vim": {},
+    "knn": {},
+}
 
 
 def guarded_by(name):
