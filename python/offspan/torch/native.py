@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,12 +100,14 @@ class NativeDetector(nn.Module):
         description = json.loads(text)
         score = next(given["value"] for given in description["outputs"] if given["name"] == "score")
         nodes = _needed(description["nodes"], score)
-        # Features are always given: there is no telling how many rows there are without them.
-        taken = {name for node in nodes for name in node["inputs"]} | {score, "features"}
+        taken = {name for node in nodes for name in node["inputs"]} | {score}
+        # Features always come first, also where a method reads logits alone: a call is the same for all.
+        features = {"name": "features", "element": "real", "shape": ["N", detector.width]}
+        others = [given for given in description["inputs"] if given["name"] in taken - {"features"}]
         structure = {
             "schema": description["schema"],
             "method": detector.method,
-            "inputs": _features_first(given for given in description["inputs"] if given["name"] in taken),
+            "inputs": [features, *others],
             "constants": [given["name"] for given in description["constants"] if given["name"] in taken],
             "nodes": nodes,
             "score": score,
@@ -229,10 +231,6 @@ def _needed(nodes: list[dict[str, Any]], result: str) -> list[dict[str, Any]]:
             needed.append(node)
             wanted.update(node["inputs"])
     return needed[::-1]
-
-
-def _features_first(inputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(inputs, key=lambda given: str(given["name"]) != "features")
 
 
 def _compile(structure: Mapping[str, Any]) -> tuple[list[str], list[_Step], int]:

@@ -23,7 +23,7 @@ if not hasattr(torch.compiler if hasattr(torch, "compiler") else None, "is_expor
 
 METHODS = {
     "auto": {},
-    "kpca-nys": {"landmarks": 64, "fuse": "ratio"},
+    "kpca-nys": {"landmarks": 64, "fuse": "energy-ratio"},
     "kpca-rff": {"features": 128},
     "vim": {},
     "knn": {},

@@ -14,12 +14,12 @@ pytest.importorskip("torch.nn", reason="offspan.torch needs PyTorch, which is no
 
 import torch
 from torch import nn
-from torch_networks import Convolutional, Softmax, Tokens, batches, hooks, images
+from torch_networks import Convolutional, ConvolutionalHead, Softmax, Tokens, batches, hooks, images
 
 import offspan
 from offspan.torch import Guarded, GuardedOutput, NativeDetector, extract, guard
 
-OPTIONS = {"landmarks": 64, "fuse": "ratio"}
+OPTIONS = {"landmarks": 64}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_network_is_left_as_it_was(network):
     network.layer2[1].eval()
     modes = [module.training for module in network.modules()]
     before = copy.deepcopy(network.state_dict())
-    guarded = guard(network, batches(200), "energy")
+    guarded = guard(network, batches(200), "energy", hold_out=0.4)
     assert [module.training for module in network.modules()] == modes
     assert hooks(network) == 0
     guarded.eval()(images(4))
@@ -69,7 +69,7 @@ def test_the_network_is_left_as_it_was(network):
 
 def test_hooks_do_not_stay_where_a_fit_fails(network):
     with pytest.raises(offspan.InputError, match="landmarks"):
-        guard(network, batches(100), "kpca-nys", landmarks=5000)
+        guard(network, batches(400), "kpca-nys", landmarks=5000)
     assert hooks(network) == 0
     assert not network.training
 
@@ -195,6 +195,15 @@ def test_networks_that_go_on_after_their_head_and_those_of_tokens():
     assert guard(Tokens().eval(), tokens.split(50), "pca")(tokens).score.shape == (400,)
 
 
+def test_logits_of_a_network_without_a_linear_head_are_its_output():
+    torch.manual_seed(2)
+    network = ConvolutionalHead().eval()
+    guarded = guard(network, batches(400), "energy", layer="features")
+    assert guarded.detector.needs == ["logits"]
+    found = guarded(images(9, seed=3))
+    torch.testing.assert_close(found.score, torch.logsumexp(network(images(9, seed=3)), 1))
+
+
 def test_a_module_in_two_places_is_watched_in_both():
     class Shared(nn.Module):
         def __init__(self) -> None:
@@ -245,4 +254,4 @@ def test_what_cannot_be_guarded_says_why(network):
         guard(network, batches(200), calibrate=batches(100), hold_out=0.2)
     with pytest.raises(offspan.InputError, match="expected an iterable of batches"):
         guard(network, images(50))
-    assert isinstance(guard(network, batches(200), "energy").detector, NativeDetector)
+    assert isinstance(guard(network, batches(400), "energy").detector, NativeDetector)
