@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-cluster test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -30,6 +30,12 @@ wheel:
 test-python:
 	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py
+
+# Native PyTorch modules with the newest PyTorch, compiled and exported, too: a download of 6 GB, unless OFFSPAN_TORCH_PYTHON
+# names an interpreter that has it.
+test-torch-current:
+	cargo build $(PACKAGES) $(TARGETS)
+	python3 python/tools/run_tests.py --only torch-current
 
 # Every engine of clusters, each in an environment of its own, on every pack: half an hour.
 test-cluster:

@@ -173,6 +173,21 @@ class Detector:
         """Test whether later in-distribution rows still fit the calibration: a small ``p_value`` says no."""
         return FitCheck(**json.loads(self._native.check(self.score(features, logits, extras))))
 
+    def to_torch(self, dtype: Any = None) -> Any:
+        """Give the detector as a ``torch.nn.Module`` of PyTorch's own operations, with its numbers as buffers.
+
+        See :class:`offspan.torch.NativeDetector`. Methods whose arithmetic cannot be exported are refused.
+
+        Parameters
+        ----------
+        dtype
+            ``torch.float32``, the default, or ``torch.float64``.
+
+        """
+        from .torch import NativeDetector
+
+        return NativeDetector.of(self, dtype)
+
     @property
     def calibration_scores(self) -> npt.NDArray[np.float64] | None:
         """Scores of the rows that the threshold was set with, ascending; what p-values compare with."""

@@ -196,6 +196,10 @@ class Method:
         """Tell what each term of the score says of each row. See :meth:`Detector.explain`."""
         return self.detector.explain(features, logits, extras)
 
+    def to_torch(self, dtype: Any = None) -> Any:
+        """Give the detector as a ``torch.nn.Module``. See :meth:`Detector.to_torch`."""
+        return self.detector.to_torch(dtype)
+
     def p_values(
         self, features: Rows, logits: Rows | None = None, extras: Mapping[str, npt.ArrayLike] | None = None
     ) -> npt.NDArray[np.float64]:

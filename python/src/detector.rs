@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::arrays::Given;
 use crate::errors::exception;
 use crate::gate::{quick, work};
+use crate::graph;
 
 /// Arrays of at most this many values are scored without a look for signals.
 const SHORT: usize = 1 << 22;
@@ -179,6 +180,16 @@ impl Detector {
         let scores = scores.as_array().to_vec();
         let check = quick(py, || known.check(&scores))?;
         Ok(serde_json::json!(check).to_string())
+    }
+
+    /// The arithmetic of the detector for other runtimes: a description as JSON, and the constants by name.
+    ///
+    /// The description has the schema `offspan.graph/1`; see `offspan::graph::Graph::description`, which shows
+    /// one. Constants are arrays of float32 or float64, as the library has them, int64 or bool. Inputs are
+    /// `features`, perhaps `logits` or another tensor of a row, and the optional `threshold`; outputs are `score`
+    /// and, with a threshold, `is_ood` and `p_value`.
+    fn graph<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyDict>)> {
+        graph::of(py, &self.inner)
     }
 
     /// What the detector is, as JSON.

@@ -9,6 +9,7 @@ mod detector;
 mod errors;
 mod feature_map;
 mod gate;
+mod graph;
 mod method;
 mod metrics;
 mod monitor;

@@ -1,9 +1,12 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch|cluster|dask|spark|ray] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|torch-current|cluster|dask|spark|ray] [pytest options]
 
-The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
-fits on Dask stand for them.
+Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
+(`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
+
+The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a
+few fits on Dask stand for them.
 """
 
 from __future__ import annotations
@@ -42,6 +45,10 @@ def main() -> None:
         core(words)
     if only in (None, "torch"):
         torch(words)
+    if only == "torch-current":
+        torch_current(words)
+    elif only is None:
+        print("The tests of torch.compile and torch.export were left out: `make test-torch-current` runs them.")
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
@@ -57,10 +64,11 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     # Optional everywhere: without them, their tests say that they were left out.
-    for extra in ("pyarrow", "polars", "fsspec"):
+    for extra in ("pyarrow", "polars", "fsspec", "onnxruntime"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
         if subprocess.run(words_of_pip, check=False).returncode:
             print(f"{extra} cannot be installed here; tests that need it will be skipped.")
+    javascript()
     installed = install_built(python)
     run(
         python,
@@ -80,6 +88,19 @@ def core(words: list[str]) -> None:
     run(python, "-m", "pytest", "--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider", *doctests)
 
 
+def javascript() -> None:
+    """Install ONNX Runtime for node, once, where there is npm."""
+    folder = ROOT / "target" / "node"
+    if (folder / "node_modules" / "onnxruntime-node").exists():
+        return
+    npm = shutil.which("npm")
+    # Its own script would fetch a runtime for GPUs from elsewhere.
+    quiet = ("--ignore-scripts", "--no-audit", "--no-fund", "--silent")
+    words = ["install", "--prefix", str(folder), *quiet, "onnxruntime-node"]
+    if npm is None or subprocess.run([npm, *words], check=False).returncode:
+        print("onnxruntime-node cannot be installed here; the JavaScript of docs/deploy.md will be skipped.")
+
+
 def torch(words: list[str]) -> None:
     """Tests and the complete example, with PyTorch for the CPU."""
     folder = FOLDER / "torch"
@@ -95,8 +116,23 @@ def torch(words: list[str]) -> None:
     peers = ("pytorch-ood>=0.4", "timm==0.9.16")
     run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *peers)
     install_built(python)
-    run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
+    pages = [TESTS / "test_docs.py", TESTS / "test_deploy.py"]
+    run(python, "-m", "pytest", TESTS / "with_torch", *pages, "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
+
+
+def torch_current(words: list[str]) -> None:
+    """Native modules with the newest PyTorch: compiled and exported, too."""
+    folder = FOLDER / "torch-current"
+    given = os.environ.get("OFFSPAN_TORCH_PYTHON")
+    if given:
+        run(sys.executable, ROOT / "python" / "tools" / "torch_env.py", folder, "--python", given)
+        python = environment(folder, "pytest")
+    else:
+        python = environment(folder, "torch", "numpy", "pytest")
+    install_built(python)
+    tests = [TESTS / "with_torch" / f"test_{name}.py" for name in ("native", "guard", "compilers", "module")]
+    run(python, "-m", "pytest", *tests, "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:

@@ -42,6 +42,7 @@
 pub mod calibrate;
 mod detector;
 mod error;
+pub mod graph;
 pub mod io;
 mod methods;
 pub mod metrics;

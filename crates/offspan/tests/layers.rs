@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// From the bottom up; `docs/architecture.md` shows them.
-const LAYERS: [&str; 10] = [
+const LAYERS: [&str; 11] = [
     "error",
     "numeric",
+    "graph",
     "io",
     "span",
     "training",

@@ -56,7 +56,8 @@ def placement(model: nn.Module) -> tuple[torch.device | None, torch.dtype | None
 def to_network(value: Any, device: torch.device | None, dtype: torch.dtype | None) -> Any:
     """Inputs where the network is; floating-point ones also in its type (a half network takes half images)."""
     if isinstance(value, Tensor):
-        return value.to(device=device, dtype=dtype if value.is_floating_point() else None)
+        # Where the loader pins its memory, the copy goes on beside the work.
+        return value.to(device=device, dtype=dtype if value.is_floating_point() else None, non_blocking=True)
     if isinstance(value, Mapping):
         return {key: to_network(entry, device, dtype) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):

@@ -92,13 +92,40 @@ def extract(
     >>> extract(network, [torch.ones(5, 8), torch.zeros(2, 8)])
     Extracted(features [7, 4], logits [7, 3], head)
     """
+    request = Request.of(unwrap(model), layer, layers, pool, maps, head, logits)
+    found, _ = extract_with_plan(
+        model,
+        loader,
+        request,
+        out=out,
+        device=device,
+        dtype=dtype,
+        thumbnails=thumbnails,
+        unpack=unpack,
+        progress=progress,
+    )
+    return found
+
+
+def extract_with_plan(
+    model: nn.Module,
+    loader: Iterable[Any],
+    request: Request,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    device: str | torch.device | None = None,
+    dtype: str = "float32",
+    thumbnails: int | None = None,
+    unpack: Unpack = unpack_batch,
+    progress: bool = True,
+) -> tuple[Extracted, Plan]:
+    """What ``extract`` gives, and where in the network it was found."""
     kept = check_dtype(dtype)
     if out is not None and os.path.splitext(out)[1] != ".safetensors":
         raise InputError(f"out: expected a file name that ends in .safetensors, got {os.fspath(out)!r}")
     if thumbnails is not None and not 1 <= thumbnails <= LARGEST_THUMBNAIL:
         raise InputError(f"thumbnails: expected 1 to {LARGEST_THUMBNAIL} pixels, got {thumbnails}")
     network = unwrap(model)
-    request = Request.of(network, layer, layers, pool, maps, head, logits)
     plan: Plan | None = None
     with ExitStack() as stack:
         sink = stack.enter_context(TensorFileWriter(out)) if out is not None else _Memory()
@@ -126,8 +153,8 @@ def extract(
         _check_rows(sink.rows())
         weights = None if plan.head is None else linear_arrays(linear_layer(network, plan.head))
     if isinstance(sink, _Memory):
-        return sink.extracted(weights)
-    return Extracted.load(sink.path, weights)
+        return sink.extracted(weights), plan
+    return Extracted.load(sink.path, weights), plan
 
 
 def _small_pictures(inputs: Any, longest: int) -> Array:

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
-import offspan
 from offspan import Detector, FormatError, InputError, NotFittedError
 from offspan._internal import CONFIDENCE, KEEP
 
@@ -23,8 +21,7 @@ from ._batches import Unpack, unpack_batch
 from ._network import evaluating, first_tensor, unwrap
 from ._plan import Layer, Plan, Request
 from ._tracing import refuse, refuse_onnx, refuse_tracing
-from .extract import extract
-from .extracted import Extracted
+from .fitting import as_detector, fit_to_loaders
 from .pooling import Pool
 
 #: How the files of ``torch.save`` begin: they are zip archives.
@@ -67,8 +64,8 @@ class OODModule(nn.Module):
     A row for which the network gives NaN or infinities has the score −∞, the smallest p-value and counts as out of
     distribution; ``assess`` flags it, and the first one brings a warning.
 
-    Tracers, compilers and exporters (``torch.jit``, ``torch.compile``, ``torch.export``, ONNX) are refused: give them
-    the network alone.
+    Tracers, compilers and exporters (``torch.jit``, ``torch.compile``, ``torch.export``, ONNX) are refused: ``guard``
+    makes a network that they can read, for every method whose arithmetic can be exported.
 
     Parameters
     ----------
@@ -110,7 +107,7 @@ class OODModule(nn.Module):
         # In the mode of the network: `eval()` was perhaps said before it was wrapped.
         self.training = model.training
         self.strict = strict
-        self.detector = _as_detector(detector)
+        self.detector = as_detector(detector)
         self._given_threshold: float | None = None
         self.threshold = threshold
         self._request = Request.of(unwrap(model), layer, layers, pool, maps, head, logits=True)
@@ -162,45 +159,21 @@ class OODModule(nn.Module):
         device, unpack, progress
             As in ``extract``.
         """
-        if calibrate is not None and hold_out:
-            raise InputError(f"hold_out: expected none beside calibrate, which sets the threshold, got {hold_out}")
-
-        def rows_of(rows: Iterable[Any]) -> Extracted:
-            return extract(
-                model,
-                rows,
-                layer,
-                layers=layers,
-                pool=pool,
-                maps=maps,
-                head=head,
-                logits=True,
-                device=device,
-                unpack=unpack,
-                progress=progress,
-            )
-
-        # A mistake in the name or the options shows here, not after an hour of features.
-        offspan.make(method, **options)
-        offspan.rows_needed(keep, confidence)
-        if hold_out is not None and not 0 <= hold_out < 1:
-            raise InputError(f"hold_out: expected a share in [0, 1), got {hold_out}")
-        for name, given in (("loader", loader), ("calibrate", calibrate)):
-            if isinstance(given, (Tensor, Dataset)):
-                raise InputError(
-                    f"{name}: expected an iterable of batches, such as a DataLoader, got {type(given).__name__}"
-                )
-        train = rows_of(loader)
-        fitted = _fit_known_directions(
-            offspan.make(method, head=train.head, **options),
-            train,
-            hold_out=hold_out if calibrate is None else 0.0,
+        request = Request.of(unwrap(model), layer, layers, pool, maps, head, logits=True)
+        fitted, _ = fit_to_loaders(
+            model,
+            loader,
+            method,
+            options,
+            request,
+            calibrate=calibrate,
             keep=keep,
             confidence=confidence,
+            hold_out=hold_out,
+            device=device,
+            unpack=unpack,
+            progress=progress,
         )
-        if calibrate is not None:
-            other = rows_of(calibrate)
-            fitted.calibrate(other.features, other.logits, other.extras or None, keep=keep, confidence=confidence)
         return cls(model, fitted, layer, layers=layers, pool=pool, maps=maps, head=head, strict=strict)
 
     @classmethod
@@ -368,36 +341,3 @@ def _finite_rows(arrays: Mapping[str, Array]) -> Array:
 def _beside(logits: Tensor, rows: Array, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of the rows on the device of their logits."""
     return torch.from_numpy(rows).to(logits.device, dtype)
-
-
-def _as_detector(given: Any) -> Detector | None:
-    if given is None or isinstance(given, Detector):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        return Detector.load(given)
-    if not isinstance(given, offspan.Method):
-        raise InputError(
-            f"detector: expected a Detector, a fitted method or the path of a detector file, got {type(given).__name__}"
-        )
-    # A method has its detector once it is fitted, and says so if it is not.
-    return given.detector
-
-
-def _fit_known_directions(method: offspan.Method, train: Extracted, **options: Any) -> offspan.Method:
-    """Fit, and where the method refuses rows of zeros, which have no direction, to the others with a warning."""
-    parts: dict[str, Any] = {"features": train.features, "logits": train.logits, "labels": train.labels}
-    extras = dict(train.extras or {})
-    try:
-        return method.fit(*parts.values(), extras=extras or None, **options)
-    except InputError as error:
-        found: Array = np.any(train.features, axis=1)
-        if "is all zeros" not in str(error) or found.sum() < 2 or found.all():
-            raise
-    warnings.warn(
-        f"the features of {len(found) - found.sum()} of {len(found)} rows are all zeros, which has no direction: they "
-        "are left out of the fit; such rows are scored −∞",
-        UserWarning,
-        stacklevel=3,
-    )
-    kept: list[Any] = [None if part is None else np.asarray(part)[found] for part in parts.values()]
-    return method.fit(*kept, extras={name: np.asarray(rows)[found] for name, rows in extras.items()} or None, **options)

@@ -2,6 +2,7 @@
 
 mod decision;
 mod explain;
+mod graph;
 mod plan;
 
 pub use decision::Decisions;
@@ -391,6 +392,15 @@ impl Detector {
             data = data.with_logits(logits)?;
         }
         self.score_dataset(&data, &Silent).map(Array1::from)
+    }
+
+    /// Whether rows to score must bring logits: the method uses them, and the detector does not keep the
+    /// last layer.
+    #[must_use]
+    pub fn needs_logits(&self) -> bool {
+        let none = Array2::<f32>::zeros((0, self.info.training.width));
+        let missing = self.model.check_inputs(&Dataset::new("no rows", none.view()));
+        matches!(missing, Err(Error::MissingInput { what: "logits", .. }))
     }
 
     /// What the detector is.

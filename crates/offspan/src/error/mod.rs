@@ -308,6 +308,15 @@ pub enum Error {
         hint: String,
     },
 
+    /// A score that other runtimes cannot carry out.
+    #[error("{method} cannot be exported: {reason}")]
+    NotExportable {
+        /// The method.
+        method: String,
+        /// Why.
+        reason: String,
+    },
+
     /// A metric could not be computed.
     #[error("{0}")]
     Metric(String),

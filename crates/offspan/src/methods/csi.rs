@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::Bank;
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
+use crate::graph::{Builder, Value};
 use crate::io::observer::check_interrupt;
 use crate::io::{Block, Dataset, Extra, TensorWriter, read_rows};
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -222,6 +223,33 @@ impl Scorer for Csi {
             }
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = rows;
+        let width = self.banks.ncols();
+        let features = builder.input(FEATURES, &[self.views, width]);
+        let features = builder.reshape(features, &[self.views * width]);
+        let bank_rows = self.banks.nrows() / self.views;
+        let mut similarities = Vec::new();
+        for (view, bank) in self.banks.axis_chunks_iter(Axis(0), bank_rows).enumerate() {
+            let queries = builder.part(features, view * width, (view + 1) * width);
+            let length = builder.length(queries);
+            let (unit, _, _) = builder.unit_rows(queries);
+            let products = builder.linear("bank", unit, bank);
+            let nearest = builder.largest(products);
+            let similarity = builder.mul(nearest, length);
+            let similarity = builder.times(similarity, self.weights[view]);
+            similarities.push(builder.as_column(similarity));
+        }
+        if self.weights.len() > self.views {
+            let logits = builder.input(SHIFT_LOGITS, &[self.views]);
+            let weights = self.weights.slice(s![self.views..]).to_owned();
+            let weights = builder.vector("shift_weights", &weights);
+            similarities.push(builder.mul(logits, weights));
+        }
+        let all = builder.joined(&similarities);
+        Ok(builder.sum(all))
     }
 
     fn found(&self) -> Found {

@@ -7,8 +7,9 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored};
+use super::model::{Model, RowValues, Scorer, Stored};
 use super::option::{OptionInfo, Options, option};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -99,6 +100,16 @@ impl Scorer for Dml {
             };
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, length, is_zero) = builder.unit_rows(rows.features);
+        let cosines = builder.linear("directions", unit, self.directions.view());
+        let largest = builder.largest(cosines);
+        let length = builder.as_row(length);
+        let length = builder.times(length, self.norm_weight);
+        let score = builder.add(largest, length);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of, write_head};
+use super::model::{
+    Model, RowValues, Scorer, Stored, logits_graph, logits_of, not_exportable, write_head,
+};
 use super::option::{OptionInfo, Options, option};
+use crate::graph::{Builder, Size, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
@@ -111,6 +114,43 @@ impl Scorer for Gen {
             *out = self.params.score(p);
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let Some(Size::Fixed(classes)) = builder.shape(logits).last().copied() else {
+            return Err(not_exportable(
+                "the number of classes is not known, and the largest probabilities of all are asked for; fit \
+                 it with the last layer",
+            ));
+        };
+        // Small probabilities have no digits in single precision, but their roots count: so all by logarithms.
+        let (sorted, _) = builder.top_k(logits, classes, true);
+        let all = builder.log_sum_exp(sorted, 1.0);
+        let all = builder.as_column(all);
+        let log_p = builder.sub(sorted, all);
+        let largest = builder.part(log_p, 0, 1);
+        if classes == 1 {
+            let nothing = builder.times(largest, 0.0);
+            return Ok(builder.as_row(nothing));
+        }
+        let others = builder.part(log_p, 1, classes);
+        let rest = builder.log_sum_exp(others, 1.0);
+        let rest = builder.as_column(rest);
+        let mut exponents = vec![builder.add(largest, rest)];
+        if self.params.top > 1 {
+            let others = builder.part(log_p, 1, self.params.top.min(classes));
+            let p = builder.exp(others);
+            let negative = builder.neg(p);
+            let rest = builder.plus(negative, 1.0);
+            let rest = builder.log(rest);
+            exponents.push(builder.add(others, rest));
+        }
+        let exponents = builder.joined(&exponents);
+        let exponents = builder.times(exponents, self.params.exponent);
+        let parts = builder.exp(exponents);
+        let sum = builder.sum(parts);
+        Ok(builder.neg(sum))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
@@ -73,6 +74,20 @@ impl Scorer for GradNorm {
             *out = length * logits.iter().map(|p| (classes * p - 1.0).abs()).sum::<f64>();
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let p = builder.softmax(logits);
+        // The mean of probabilities is one over their number.
+        let uniform = builder.node(Op::ReduceMean { axis: 1, keep: true }, &[p]);
+        let share = builder.div(p, uniform);
+        let gap = builder.plus(share, -1.0);
+        let gap = builder.abs(gap);
+        let gap = builder.sum(gap);
+        let sizes = builder.abs(rows.features);
+        let length = builder.sum(sizes);
+        Ok(builder.mul(length, gap))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -7,8 +7,9 @@ use ndarray::{Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{EXPLAINED_VARIANCE, Options};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -111,6 +112,17 @@ impl Scorer for GradOrth {
             *out = (gradient * vector::sum_of_squares(contiguous(&t))).sqrt();
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let p = builder.softmax(logits);
+        let uniform = builder.node(Op::ReduceMean { axis: 1, keep: true }, &[p]);
+        let gap = builder.sub(p, uniform);
+        let gradient = builder.length(gap);
+        let projected = builder.linear("directions", rows.features, self.directions.view());
+        let within = builder.length(projected);
+        Ok(builder.mul(gradient, within))
     }
 
     fn found(&self) -> Found {

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, put_last};
+use super::model::{Found, Model, RowValues, Scorer, Stored, put_last};
 use super::option::{Options, SEED};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter, read_rows};
 use crate::span::preprocess::Preprocess;
 use crate::training::statistics::Statistics;
@@ -97,6 +98,18 @@ impl Scorer for Knn {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, _, is_zero) = builder.unit_rows(rows.features);
+        let products = builder.linear("bank", unit, self.bank.0.view());
+        let (nearest, _) = builder.top_k(products, self.neighbours, true);
+        let last = builder.part(nearest, self.neighbours - 1, self.neighbours);
+        let last = builder.as_row(last);
+        let negative = builder.times(last, 2.0);
+        let negative = builder.plus(negative, -2.0);
+        let score = builder.at_most(negative, 0.0);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::energy;
@@ -160,6 +161,25 @@ impl Scorer for LogitModel {
             *out = self.score.of(contiguous(&row));
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let top_probability = |temperature: f64, builder: &mut Builder<'a>| {
+            let largest = builder.largest_kept(logits);
+            let below = builder.sub(logits, largest);
+            let below = builder.times(below, 1.0 / temperature);
+            let powers = builder.exp(below);
+            let sum = builder.sum(powers);
+            let one = builder.scalar(1.0);
+            builder.div(one, sum)
+        };
+        Ok(match self.score {
+            LogitScore::Msp => top_probability(1.0, builder),
+            LogitScore::MaxLogit => builder.largest(logits),
+            LogitScore::Energy { temperature } => builder.log_sum_exp(logits, temperature),
+            LogitScore::Odin { temperature } => top_probability(temperature, builder),
+        })
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

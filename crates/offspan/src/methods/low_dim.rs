@@ -10,9 +10,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
 use crate::error::in_order;
+use crate::graph::{Builder, Value};
 use crate::io::observer::check_interrupt;
 use crate::io::{Block, Dataset, Head, Labels, TensorWriter};
 use crate::numeric::linalg;
@@ -393,6 +394,24 @@ impl Scorer for LowDim {
             }
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let classes = self.probe.nrows();
+        let width = self.projection.ncols() / classes;
+        let logits = logits_graph(rows, self.head.as_ref(), Some(classes), builder);
+        let p = builder.softmax(logits);
+        let p = builder.reshape(p, &[classes, 1]);
+        let z = builder.reshape(rows.features, &[1, width]);
+        let gradients = builder.mul(p, z);
+        let gradients = builder.reshape(gradients, &[classes * width]);
+        let projected = builder.linear("projection", gradients, self.projection.view());
+        let offset = builder.vector("offset", &self.offset);
+        let projected = builder.add(projected, offset);
+        let logits = builder.linear("probe", projected, self.probe.slice(s![.., ..classes]));
+        let bias = builder.vector("probe_bias", &self.probe.column(classes).to_owned());
+        let logits = builder.add(logits, bias);
+        Ok(builder.log_sum_exp(logits, 1.0))
     }
 
     fn found(&self) -> Found {

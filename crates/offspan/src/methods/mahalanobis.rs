@@ -12,7 +12,8 @@ use ndarray::{Array1, Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, put_last};
+use super::model::{Found, Model, RowValues, Scorer, Stored, put_last};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -203,6 +204,30 @@ impl Scorer for Mahalanobis {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let preprocess = Preprocess { clip: None, cosine: self.unit };
+        let (x, is_zero) = preprocess.graph(rows.features, builder);
+        let centre = builder.vector("centre", &self.centre);
+        let offset = builder.sub(x, centre);
+        let white = builder.linear("whitening", offset, self.whitening.view());
+        // The nearest centre has the largest 2yᵀν − ‖ν‖²; its distance is then taken as it is defined.
+        let centres = builder.matrix("centres", self.centres.view());
+        let products = builder.linear("centres_across", white, self.centres.view());
+        let products = builder.times(products, 2.0);
+        let lengths = self.centres.rows().into_iter().map(|centre| squared(&centre)).collect();
+        let lengths = builder.vector("lengths", &lengths);
+        let brackets = builder.sub(products, lengths);
+        let nearest = builder.place_of_largest(brackets);
+        let nearest = builder.rows_at(centres, nearest);
+        let gap = builder.sub(white, nearest);
+        let distance = builder.squared_length(gap);
+        let score = builder.neg(distance);
+        Ok(match is_zero {
+            Some(is_zero) => builder.put_last(is_zero, score),
+            None => score,
+        })
     }
 
     fn found(&self) -> Found {

@@ -37,7 +37,7 @@ pub use catalogue::{CATALOGUE, MethodInfo, OPTIONS};
 pub use explained::{Explained, ExplainedTerm, ScoreTerm};
 pub use learn::DkgpParams;
 pub use model::Found;
-pub(crate) use model::{Model, ModelSummary, Stored};
+pub(crate) use model::{Model, ModelSummary, RowValues, Stored};
 pub use option::Parameter;
 pub use options::MethodOptions;
 pub use preset::{PRESETS, Preset, Setting};

@@ -8,11 +8,22 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::explained::{Explained, ScoreTerm};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
-use crate::training::logits::{LogitSource, Need};
+use crate::training::logits::{LogitSource, Need, head_graph};
 use crate::{Error, Real, Result};
+
+/// What a row is to a score within a graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowValues {
+    /// [N, m].
+    pub(crate) features: Value,
+    /// [N, C], where they follow from steps before the score; else a score takes them from its own last layer,
+    /// or asks for them.
+    pub(crate) logits: Option<Value>,
+}
 
 /// A fitted method.
 pub(crate) trait Scorer: Debug + Send + Sync {
@@ -29,6 +40,14 @@ pub(crate) trait Scorer: Debug + Send + Sync {
 
     /// Scores of rows from `start` on, on the calling thread.
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()>;
+
+    /// The arithmetic of the score, [N], as a graph for other runtimes.
+    ///
+    /// The default says that there is none; a method whose arithmetic ONNX has overrides it.
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = (rows, builder);
+        Err(not_exportable("its arithmetic has no operators in a graph"))
+    }
 
     /// The parts of a joint score; none where there are no parts.
     fn terms(&self) -> Vec<ScoreTerm> {
@@ -195,6 +214,11 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// Why a score has no graph; the detector adds the method's name.
+pub(crate) fn not_exportable(reason: impl Into<String>) -> Error {
+    Error::NotExportable { method: String::new(), reason: reason.into() }
+}
+
 /// Gives rows without direction the worst score there is.
 pub(crate) fn put_last(zero_rows: Vec<usize>, out: &mut [f64]) {
     for row in zero_rows {
@@ -209,6 +233,21 @@ pub(crate) fn logits_of<'a>(
     head: Option<&'a Head>,
 ) -> Result<LogitSource<'a>> {
     LogitSource::of(data, head, None, Need::Score(who))
+}
+
+/// The same within a graph: logits that steps before the score left, those of the last layer that the detector
+/// keeps, or given ones, of so many classes if that is known.
+pub(crate) fn logits_graph(
+    rows: RowValues,
+    head: Option<&Head>,
+    classes: Option<usize>,
+    builder: &mut Builder<'_>,
+) -> Value {
+    match (rows.logits, head) {
+        (Some(logits), _) => logits,
+        (None, Some(head)) => head_graph(head, rows.features, builder),
+        (None, None) => builder.logits(classes),
+    }
 }
 
 pub(crate) fn write_head<'a>(head: Option<&'a Head>, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -9,9 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, put_last, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, put_last, write_head,
+};
 use super::option::{Options, SEED};
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::{LogitSource, Need, energy};
@@ -114,6 +117,19 @@ impl Scorer for NnGuide {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, _, is_zero) = builder.unit_rows(rows.features);
+        let products = builder.linear("bank", unit, self.bank.0.view());
+        let energies = builder.vector("energies", &self.energies);
+        let products = builder.mul(products, energies);
+        let (nearest, _) = builder.top_k(products, self.neighbours, true);
+        let guidance = builder.node(Op::ReduceMean { axis: 1, keep: false }, &[nearest]);
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let energy = builder.log_sum_exp(logits, 1.0);
+        let score = builder.mul(energy, guidance);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

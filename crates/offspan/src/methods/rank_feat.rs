@@ -9,7 +9,8 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Model, Scorer, Stored};
+use super::model::{Model, RowValues, Scorer, Stored, not_exportable};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Extra, Head, LastBlock, TensorWriter, read_rows};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -226,6 +227,13 @@ impl Scorer for RankFeat {
             *out = energy(contiguous(&logits), 1.0);
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = (rows, builder);
+        Err(not_exportable(
+            "the leading part of a row's feature maps comes from eigenvectors, for which ONNX has no operator",
+        ))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

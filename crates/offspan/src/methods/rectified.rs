@@ -10,13 +10,14 @@ use super::gradnorm::GradNormParams;
 use super::kpca::KpcaModel;
 use super::low_dim::LowDimParams;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method};
-use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Found, Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use super::nnguide::NnGuideParams;
 use super::option::{OptionInfo, Options, Route, option};
 use super::rectify::params::{DiceParams, ReactParams};
 use super::rectify::{Rectification, Rectifier};
 use super::reg_pca::RegPcaParams;
 use super::spec::{MethodSpec, ValidMethod};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -256,6 +257,10 @@ impl Scorer for Rectified {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         self.score.score(&self.rectifier.dataset(data), start, out)
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        self.score.graph(self.rectifier.graph(rows, builder), builder)
     }
 
     fn terms(&self) -> Vec<ScoreTerm> {

@@ -7,9 +7,10 @@ use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{COMPONENTS, Options};
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -116,6 +117,27 @@ impl Scorer for RegPca {
             };
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let energy = builder.log_sum_exp(logits, 1.0);
+        let mean = builder.vector("mean", &self.mean);
+        let offset = builder.sub(rows.features, mean);
+        // What the directions leave of the row itself, and not a difference of two lengths.
+        let directions = builder.matrix("directions", self.directions.view());
+        let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[directions]);
+        let along = builder.matmul(offset, across);
+        let within = builder.matmul(along, directions);
+        let rest = builder.sub(offset, within);
+        let residual = builder.length(rest);
+        let (_, length, is_zero) = builder.unit_rows(rows.features);
+        let length = builder.as_row(length);
+        let share = builder.div(residual, length);
+        let share = builder.neg(share);
+        let share = builder.plus(share, 1.0);
+        let score = builder.mul(energy, share);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

@@ -7,7 +7,8 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::{LogitSource, Need, predicted};
@@ -100,6 +101,16 @@ impl Scorer for She {
             *out = vector::dot(contiguous(&z), contiguous(&pattern));
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let classes = Some(self.patterns.nrows());
+        let logits = logits_graph(rows, self.head.as_ref(), classes, builder);
+        let predicted = builder.place_of_largest(logits);
+        let patterns = builder.matrix("patterns", self.patterns.view());
+        let pattern = builder.rows_at(patterns, predicted);
+        let products = builder.mul(rows.features, pattern);
+        Ok(builder.sum(products))
     }
 
     fn found(&self) -> Found {

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::knn::KnnParams;
 use super::mahalanobis::SsdParams;
 use super::method::{Entry, Fit, Method};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
 use super::option::Options;
 use super::spec::{MethodSpec, ValidMethod};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -145,6 +146,12 @@ impl Scorer for OnSupcon {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         self.score.score(&supcon_rows(self.name, data)?, start, out)
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = rows;
+        let features = builder.input(SUPCON, &[self.width]);
+        self.score.graph(RowValues { features, logits: None }, builder)
     }
 
     fn found(&self) -> Found {

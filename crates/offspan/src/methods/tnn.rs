@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, put_last};
+use super::model::{Found, Model, RowValues, Scorer, Stored, not_exportable, put_last};
 use super::option::{OptionInfo, Options, SEED, option};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::vector::{self, contiguous};
@@ -139,6 +140,13 @@ impl Scorer for Tnn {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = (rows, builder);
+        Err(not_exportable(
+            "the plane through the neighbours of a row comes from eigenvectors, for which ONNX has no operator",
+        ))
     }
 
     fn found(&self) -> Found {

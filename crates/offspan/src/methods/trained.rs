@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, Method, OWN_FIXTURE, from_known};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Extra, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::part::{Part as Sums, number};
@@ -232,6 +233,33 @@ impl Scorer for Trained {
             }
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let _ = rows;
+        let mut part = |part: Part| match part {
+            Part::Mcf => {
+                let cosines = builder.input_of_any_width(COSINES, "C");
+                builder.largest(cosines)
+            }
+            Part::Mnc => {
+                let centred = builder.input_of_any_width(CENTRED, "M");
+                builder.length(centred)
+            }
+            Part::Godin => {
+                let h = builder.input_of_any_width(GODIN, "C");
+                builder.largest(h)
+            }
+        };
+        match self.score.parts() {
+            [first, second] => {
+                let (mcf, mnc) = (part(*first), part(*second));
+                let mcf = builder.times(mcf, MCF_WEIGHT / self.mean_mcf);
+                let mnc = builder.times(mnc, 1.0 / self.mean_mnc);
+                Ok(builder.add(mcf, mnc))
+            }
+            parts => Ok(part(parts[0])),
+        }
     }
 
     fn found(&self) -> Found {

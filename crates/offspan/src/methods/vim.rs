@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{COMPONENTS, OptionInfo, Options, option};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -187,6 +188,17 @@ impl Scorer for Vim {
             *out -= self.alpha * residual;
         }
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, Some(&self.head), None, builder);
+        let energy = builder.log_sum_exp(logits, 1.0);
+        let origin = builder.vector("origin", &self.origin);
+        let offset = builder.sub(rows.features, origin);
+        let residual = builder.linear("residual", offset, self.residual.view());
+        let residual = builder.length(residual);
+        let residual = builder.times(residual, self.alpha);
+        Ok(builder.sub(energy, residual))
     }
 
     fn found(&self) -> Found {

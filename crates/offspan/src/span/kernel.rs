@@ -4,6 +4,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::error::names::no_such_name;
+use crate::graph::{Builder, Op, Value, product};
 use crate::numeric::math;
 use crate::numeric::product::weights::Weights;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -154,6 +155,61 @@ impl Kernel {
     }
 }
 
+/// Numbers that the differences to some anchors may take at a time, for each row: there is no product that gives
+/// Manhattan distances.
+const DIFFERENCES: usize = 1 << 18;
+
+impl Kernel {
+    /// The same as [`Kernel::block`] within a graph.
+    pub(crate) fn block_graph<T: Real>(
+        &self,
+        x: Value,
+        anchors: &Anchors<T>,
+        builder: &mut Builder<'_>,
+    ) -> Value {
+        match *self {
+            Kernel::Gaussian { gamma } => {
+                let squared = anchors.squared_distances_graph(x, builder);
+                let exponent = builder.times(squared, -gamma);
+                builder.exp_minus_one(exponent)
+            }
+            Kernel::Laplacian { gamma } => {
+                let distances = anchors.manhattan_graph(x, builder);
+                let exponent = builder.times(distances, -gamma);
+                builder.exp_minus_one(exponent)
+            }
+            Kernel::Linear => product(builder, "anchors", x, &anchors.rows),
+            Kernel::Polynomial { degree, coef0 } => {
+                let dot = product(builder, "anchors", x, &anchors.rows);
+                let base = builder.plus(dot, coef0);
+                (1..degree).fold(base, |power, _| builder.mul(power, base))
+            }
+        }
+    }
+
+    /// k(x, x) − constant of rows within a graph.
+    pub(crate) fn diagonal_graph(
+        &self,
+        x: Value,
+        constant: f64,
+        builder: &mut Builder<'_>,
+    ) -> Value {
+        let diagonal = match *self {
+            // Both are near 1: what is left of them must not be rounded before.
+            Kernel::Gaussian { .. } | Kernel::Laplacian { .. } => {
+                return builder.scalar(self.diagonal(0.0) - constant);
+            }
+            Kernel::Linear => builder.squared_length(x),
+            Kernel::Polynomial { degree, coef0 } => {
+                let squared = builder.squared_length(x);
+                let base = builder.plus(squared, coef0);
+                (1..degree).fold(base, |power, _| builder.mul(power, base))
+            }
+        };
+        builder.plus(diagonal, -constant)
+    }
+}
+
 /// The rows that kernel values are taken against: landmarks, or all training rows.
 ///
 /// The gaussian kernel depends on differences only, so its anchors and rows are taken relative to
@@ -217,6 +273,40 @@ impl<T: Real> Anchors<T> {
 
     pub(crate) fn width(&self) -> usize {
         self.rows.matrix().ncols()
+    }
+
+    fn squared_distances_graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let x = match &self.origin {
+            Some(origin) => {
+                let origin = builder.vector("origin", origin);
+                builder.sub(x, origin)
+            }
+            None => x,
+        };
+        let dot = product(builder, "anchors", x, &self.rows);
+        let dot = builder.times(dot, 2.0);
+        let squares = builder.square(x);
+        let norm = builder.sum_kept(squares);
+        let norms = builder.vector("anchor_norms", &Array1::from(self.squared_norms.clone()));
+        let norms = builder.add(norm, norms);
+        let squared = builder.sub(norms, dot);
+        builder.at_least(squared, 0.0)
+    }
+
+    fn manhattan_graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let rows = self.rows.matrix();
+        let column = builder.reshape(x, &[1, rows.ncols()]);
+        let at_once = (DIFFERENCES / rows.ncols().max(1)).max(1);
+        let parts: Vec<Value> = rows
+            .axis_chunks_iter(ndarray::Axis(0), at_once)
+            .map(|part| {
+                let part = builder.owned("anchors", part.to_owned());
+                let difference = builder.sub(column, part);
+                let sizes = builder.node(Op::Abs, &[difference]);
+                builder.sum(sizes)
+            })
+            .collect();
+        builder.joined(&parts)
     }
 
     /// out = exp(factor·‖x − anchor‖²) − 1.

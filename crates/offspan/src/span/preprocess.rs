@@ -4,6 +4,7 @@ use ndarray::ArrayViewMut2;
 use serde::{Deserialize, Serialize};
 
 use crate::Real;
+use crate::graph::{Builder, Value};
 use crate::numeric::vector::{self, contiguous_mut};
 
 /// min(z, c), then z/‖z‖; each optional.
@@ -30,6 +31,20 @@ impl Preprocess {
             }
         }
         zero_rows
+    }
+}
+
+impl Preprocess {
+    /// The same within a graph; also gives which rows, [N, 1], have no direction.
+    pub(crate) fn graph(&self, mut x: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        if let Some(clip) = self.clip {
+            x = builder.at_most(x, clip);
+        }
+        if !self.cosine {
+            return (x, None);
+        }
+        let (unit, _, is_zero) = builder.unit_rows(x);
+        (unit, Some(is_zero))
     }
 }
 

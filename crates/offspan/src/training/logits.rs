@@ -4,6 +4,7 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use crate::error::wording::{Data, Named, Setting};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, FeatureSource, Head, read_rows};
 use crate::numeric::vector::{self, contiguous_mut};
 use crate::span::preprocess::clip_row;
@@ -125,6 +126,13 @@ pub(crate) fn head_logits_into(
 ) {
     crate::numeric::product::unpacked::multiply(out.view_mut(), z, head.weight.t());
     out += &head.bias;
+}
+
+/// W·z + b within a graph.
+pub(crate) fn head_graph(head: &Head, z: Value, builder: &mut Builder<'_>) -> Value {
+    let product = builder.linear("head_weight", z, head.weight.view());
+    let bias = builder.vector("head_bias", &head.bias);
+    builder.add(product, bias)
 }
 
 /// Who asks for logits, and so which way out there is.

@@ -3,6 +3,7 @@
 
 use ndarray::{Array2, ArrayView2, Axis, s};
 
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Dataset, TensorWriter, gather};
 use crate::methods::model::Stored;
 use crate::numeric::product::weights::Weights;
@@ -33,6 +34,28 @@ pub(super) struct Coordinates<T> {
     pub(super) rest: Vec<f64>,
     /// Length of each row.
     pub(super) lengths: Vec<f64>,
+}
+
+/// The same within a graph.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CoordinateValues {
+    /// [N, coordinates].
+    pub(super) rows: Value,
+    /// Length of what the coordinates leave of each row, [N, 1]; none if they leave nothing.
+    pub(super) rest: Option<Value>,
+    /// [N, 1]; 1 for rows without direction.
+    lengths: Value,
+    /// [N, 1].
+    pub(super) is_zero: Value,
+}
+
+impl CoordinateValues {
+    /// The same rows scaled to unit length.
+    pub(super) fn unit(self, builder: &mut Builder<'_>) -> Self {
+        let rows = builder.div(self.rows, self.lengths);
+        let rest = self.rest.map(|rest| builder.div(rest, self.lengths));
+        CoordinateValues { rows, rest, ..self }
+    }
 }
 
 impl<T: Real> Basis<T> {
@@ -95,6 +118,23 @@ impl<T: Real> Basis<T> {
         let rest =
             lengths.iter().zip(within).map(|(all, within)| (all - within).max(0.0)).collect();
         Coordinates { rows: out, rest, lengths: root(&lengths) }
+    }
+
+    /// Rows in coordinates within a graph.
+    pub(super) fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> CoordinateValues {
+        let (_, lengths, is_zero) = builder.unit_rows(rows);
+        let Some(directions) = &self.directions else {
+            return CoordinateValues { rows, rest: None, lengths, is_zero };
+        };
+        let matrix = builder.owned("basis", directions.matrix().clone());
+        let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[matrix]);
+        let coordinates = builder.matmul(rows, across);
+        // What is left of the row itself: a difference of two squared lengths has lost its digits.
+        let within = builder.matmul(coordinates, matrix);
+        let left = builder.sub(rows, within);
+        let rest = builder.length(left);
+        let rest = Some(builder.as_column(rest));
+        CoordinateValues { rows: coordinates, rest, lengths, is_zero }
     }
 
     pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

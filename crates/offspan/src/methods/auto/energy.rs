@@ -6,11 +6,12 @@ use super::clip::CentredClip;
 use super::cut_head::{CutHead, Cuts};
 use super::scale::median;
 use super::{in_blocks, recover, sample};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter, gather, read_finite};
-use crate::methods::model::{Found, Stored};
+use crate::methods::model::{Found, RowValues, Stored, logits_graph};
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::training::Training;
-use crate::training::logits::{LogitSource, Need, energy};
+use crate::training::logits::{LogitSource, Need, energy, head_graph};
 use crate::{Error, Precision, Real, Result};
 
 /// Rows from which the cut is learnt.
@@ -175,6 +176,29 @@ impl EnergyPart {
             *out = energy(contiguous(&row), self.temperature);
         }
         Ok(())
+    }
+
+    /// Energies within a graph, [N].
+    pub(super) fn graph(&self, rows: RowValues, builder: &mut Builder<'_>) -> Value {
+        let logits = match &self.cut {
+            None => logits_graph(rows, None, Some(self.classes), builder),
+            Some(cut) => {
+                let low = builder.vector("low", &(&cut.clip.centre - cut.clip.reach));
+                let high = builder.vector("high", &(&cut.clip.centre + cut.clip.reach));
+                let within = builder.larger(rows.features, low);
+                let within = builder.smaller(within, high);
+                match rows.logits {
+                    None => head_graph(&cut.head, within, builder),
+                    Some(logits) => {
+                        let cut_off = builder.sub(rows.features, within);
+                        let change =
+                            builder.linear("head_weight", cut_off, cut.head.weight.view());
+                        builder.sub(logits, change)
+                    }
+                }
+            }
+        };
+        builder.log_sum_exp(logits, self.temperature)
     }
 
     pub(super) fn tell(&self, found: &mut Found) {

@@ -10,8 +10,10 @@ use super::spaces::Spaces;
 use super::term::Term;
 use super::{AutoParams, BLOCK, in_blocks, residuals};
 use crate::error::in_order;
+use crate::graph::{Builder, Value};
 use crate::io::Dataset;
 use crate::methods::kpca::KpcaModel;
+use crate::methods::model::RowValues;
 use crate::training::Training;
 use crate::{Error, Result};
 
@@ -115,6 +117,25 @@ impl Evidence {
             out.slice_mut(s![.., first..]).assign(&spaces.read(data, start, count)?);
         }
         Ok(out)
+    }
+
+    /// Every term that is asked for within a graph, each [N].
+    pub(super) fn graph(
+        &self,
+        rows: RowValues,
+        builder: &mut Builder<'_>,
+    ) -> Result<Vec<(Term, Value)>> {
+        let mut found = Vec::new();
+        if self.span {
+            found.push((Term::Span, self.kpca.score_graph(rows, builder)?));
+        }
+        if let Some(energy) = &self.energy {
+            found.push((Term::Energy, energy.graph(rows, builder)));
+        }
+        if let Some(spaces) = &self.spaces {
+            found.extend(spaces.graph(rows.features, builder));
+        }
+        Ok(found)
     }
 
     /// Every term of all rows, on all threads.

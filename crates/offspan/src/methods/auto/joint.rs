@@ -1,10 +1,11 @@
 //! The terms of a row joined to one score.
 
-use ndarray::ArrayView2;
+use ndarray::{Array1, ArrayView2};
 
 use super::scale::Scale;
 use super::term::Term;
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::methods::model::{Found, Stored};
 use crate::numeric::normal::log_cdf;
 use crate::numeric::ranks::share_of_larger;
@@ -96,6 +97,30 @@ impl Joint {
         }
         let each = self.parts.iter().enumerate();
         each.map(|(place, part)| part.weight * part.log_p(of(place))).sum()
+    }
+
+    /// The same within a graph, [N].
+    pub(super) fn graph(&self, terms: &[(Term, Value)], builder: &mut Builder<'_>) -> Value {
+        let value = |part: &Part| {
+            let found = terms.iter().find(|(term, _)| *term == part.term);
+            found.map(|found| found.1).expect("the terms of a detector were checked")
+        };
+        if let [alone] = &self.parts[..] {
+            return value(alone);
+        }
+        // All terms side by side: the distribution is worked out once.
+        let columns: Vec<Value> =
+            self.parts.iter().map(|part| builder.as_column(value(part))).collect();
+        let columns = builder.joined(&columns);
+        let of_parts = |of: fn(&Part) -> f64| self.parts.iter().map(of).collect::<Array1<f64>>();
+        let centres = builder.vector("term_centres", &of_parts(|part| part.scale.centre));
+        let spreads = builder.vector("term_spreads", &of_parts(|part| part.scale.spread));
+        let weights = builder.vector("term_weights", &of_parts(|part| part.weight));
+        let above = builder.sub(columns, centres);
+        let standard = builder.div(above, spreads);
+        let log_p = builder.log_normal(standard);
+        let weighted = builder.mul(log_p, weights);
+        builder.sum(weighted)
     }
 
     pub(super) fn tell(&self, found: &mut Found) {

@@ -45,9 +45,10 @@ use self::term::Term;
 use super::explained::{Explained, ExplainedTerm, ScoreTerm};
 use super::kpca::{KpcaModel, KpcaParams, MapParams, Residual, ValidKpca};
 use super::method::{Entry, Fit, Method, from_walk};
-use super::model::{Found, Model, ModelSummary, Results, Scorer, Stored};
+use super::model::{Found, Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
 use crate::error::in_order;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::span::subspace::Components;
 use crate::training::landmarks::{Sampling, uniform_rows};
@@ -222,6 +223,11 @@ impl Scorer for Auto {
             *out = self.joint.score(|part| values[columns[part]]);
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let terms = self.evidence.graph(rows, builder)?;
+        Ok(self.joint.graph(&terms, builder))
     }
 
     fn terms(&self) -> Vec<ScoreTerm> {

@@ -1,9 +1,10 @@
 //! Planes through clusters of rows: how far a row lies off the nearest of them. A cheap stand-in for the
 //! tangent planes of a bank of training rows.
 
-use ndarray::{Array2, ArrayView2, Axis, s};
+use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 use super::clusters::clusters;
+use crate::graph::{Builder, Op, Value};
 use crate::io::TensorWriter;
 use crate::methods::model::Stored;
 use crate::numeric::linalg;
@@ -87,6 +88,33 @@ impl<T: Real> Planes<T> {
         products(row, &contiguous(&self.directions)[numbers], &mut along);
         let offsets = &self.offsets[first..first + DIRECTIONS];
         along.iter().zip(offsets).map(|(along, offset)| (along.to_double() - offset).powi(2)).sum()
+    }
+
+    /// Squared distances of rows to the nearest plane within a graph, [N]; the distance to a plane is the length of
+    /// what its directions leave.
+    pub(super) fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> Value {
+        let (count, width) = self.centres.matrix().dim();
+        let nearest = NEAREST.min(count);
+        let centres = self.centres.matrix();
+        let products = builder.linear("centres_across", rows, centres.view());
+        let products = builder.times(products, -2.0);
+        let lengths = builder.vector("lengths", &Array1::from(self.lengths.clone()));
+        let distances = builder.add(products, lengths);
+        let (_, places) = builder.top_k(distances, nearest, false);
+        let centres = builder.owned("centres", centres.clone());
+        let centres = builder.rows_at(centres, places);
+        let rows = builder.reshape(rows, &[1, width]);
+        let gaps = builder.sub(rows, centres);
+        let gaps = builder.reshape(gaps, &[nearest, 1, width]);
+        let directions = builder.cube("directions", self.directions.view(), DIRECTIONS);
+        let directions = builder.rows_at(directions, places);
+        let across = builder.node(Op::Transpose { order: vec![0, 1, 3, 2] }, &[directions]);
+        let along = builder.matmul(gaps, across);
+        let within = builder.matmul(along, directions);
+        let left = builder.sub(gaps, within);
+        let left = builder.reshape(left, &[nearest, width]);
+        let squared = builder.squared_length(left);
+        builder.node(Op::ReduceMin { axis: 1, keep: false }, &[squared])
     }
 
     pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -11,8 +11,9 @@
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
-use super::basis::Coordinates;
+use super::basis::{CoordinateValues, Coordinates};
 use super::planes::Planes;
+use crate::graph::{Builder, Op, Value};
 use crate::io::TensorWriter;
 use crate::methods::model::Stored;
 use crate::numeric::linalg;
@@ -177,6 +178,85 @@ impl<T: Real> Space<T> {
             put(3, &squares, 1.0);
         }
         terms
+    }
+
+    /// The terms that are asked for within a graph, each [N].
+    pub(super) fn graph(
+        &self,
+        rows: CoordinateValues,
+        builder: &mut Builder<'_>,
+    ) -> [Option<Value>; TERMS] {
+        let [class, off_classes, white_plane, plane] = self.asked;
+        let centre = builder.vector("space_centre", &self.centre);
+        let y = builder.sub(rows.rows, centre);
+        let white = (off_classes || white_plane)
+            .then(|| builder.linear("whitening", y, self.whitening.matrix().view()));
+        let mut terms = [None; TERMS];
+        if class {
+            let h = builder.linear("discriminants", y, self.discriminants.matrix().view());
+            terms[0] = Some(self.relative_graph(h, builder));
+        }
+        let term = |squared: Value, unit_of_rest: f64, builder: &mut Builder<'_>| {
+            let squared = match rows.rest {
+                None => squared,
+                Some(rest) => {
+                    let rest = builder.as_row(rest);
+                    let rest = builder.times(rest, unit_of_rest.sqrt().recip());
+                    let rest = builder.square(rest);
+                    builder.add(squared, rest)
+                }
+            };
+            let distance = builder.sqrt(squared);
+            builder.neg(distance)
+        };
+        if let Some(white) = white {
+            if off_classes {
+                // h lies in few directions of t: what they leave of t, and not a difference of two lengths.
+                let matrix = builder.owned("class_directions", self.of_white());
+                let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[matrix]);
+                let h = builder.matmul(white, across);
+                let within = builder.matmul(h, matrix);
+                let left = builder.sub(white, within);
+                let squared = builder.squared_length(left);
+                terms[1] = Some(term(squared, self.rest_variance, builder));
+            }
+            if white_plane {
+                let squared = self.white_planes.graph(white, builder);
+                terms[2] = Some(term(squared, self.rest_variance, builder));
+            }
+        }
+        if plane {
+            let squared = self.planes.graph(y, builder);
+            terms[3] = Some(term(squared, 1.0, builder));
+        }
+        terms
+    }
+
+    /// The directions of h for t, one a row: those for y, less the whitening, whose rows are orthogonal.
+    fn of_white(&self) -> Array2<f64> {
+        let whitening = self.whitening.matrix().mapv(Real::to_double);
+        let discriminants = self.discriminants.matrix().mapv(Real::to_double);
+        let squares = whitening.rows().into_iter().map(|row| row.dot(&row));
+        let squares = Array1::from_iter(squares);
+        linalg::product(discriminants.view(), whitening.t()) / &squares
+    }
+
+    fn relative_graph(&self, h: Value, builder: &mut Builder<'_>) -> Value {
+        let means = self.means.matrix();
+        let products = builder.linear("means_across", h, means.view());
+        let products = builder.times(products, 2.0);
+        let lengths = builder.vector("mean_lengths", &Array1::from(self.mean_lengths.clone()));
+        let brackets = builder.sub(products, lengths);
+        let nearest = builder.place_of_largest(brackets);
+        let means = builder.owned("means", means.clone());
+        let nearest = builder.rows_at(means, nearest);
+        let gap = builder.sub(h, nearest);
+        let distance = builder.squared_length(gap);
+        let factors = builder.vector("factors", &self.factors);
+        let squares = builder.square(h);
+        let together = builder.mul(squares, factors);
+        let together = builder.sum(together);
+        builder.sub(together, distance)
     }
 
     fn relative(&self, discriminant: ArrayView2<'_, T>) -> Array1<f64> {

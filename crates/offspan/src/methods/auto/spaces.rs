@@ -6,6 +6,7 @@ use super::basis::{Basis, Coordinates};
 use super::sample::Sample;
 use super::space::{self, Space};
 use super::term::{Rows, Term};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter, gather, read_finite};
 use crate::methods::model::{Found, Stored};
 use crate::{Precision, Real, Result};
@@ -77,6 +78,14 @@ impl Spaces {
         match self {
             Spaces::F32(pair) => pair.read(data, start, count),
             Spaces::F64(pair) => pair.read(data, start, count),
+        }
+    }
+
+    /// The terms that are asked for within a graph, each [N].
+    pub(super) fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> Vec<(Term, Value)> {
+        match self {
+            Spaces::F32(pair) => pair.graph(rows, builder),
+            Spaces::F64(pair) => pair.graph(rows, builder),
         }
     }
 
@@ -154,6 +163,25 @@ impl<T: Real> Pair<T> {
         let mut rows = Array2::from_elem((count, data.width()), T::default());
         read_finite(&*data.features, start, rows.view_mut())?;
         Ok(self.of(rows.view()))
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> Vec<(Term, Value)> {
+        let coordinates = self.basis.graph(rows, builder);
+        let mut found = Vec::new();
+        for (kind, space) in self.spaces() {
+            let coordinates = match kind {
+                Rows::AsTheyAre => coordinates,
+                Rows::Unit => coordinates.unit(builder),
+            };
+            let terms = space.graph(coordinates, builder);
+            for (term, value) in Term::of_space(kind).into_iter().zip(terms) {
+                // A row without direction is like no other.
+                found.extend(
+                    value.map(|value| (term, builder.put_last(coordinates.is_zero, value))),
+                );
+            }
+        }
+        found
     }
 
     fn of(&self, rows: ArrayView2<'_, T>) -> Array2<f64> {

@@ -11,9 +11,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::in_order;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Gathered, TensorWriter};
 use crate::methods::method::{Entry, Fit, Method, from_walk};
-use crate::methods::model::{Model, ModelSummary, Results, Scorer, Stored};
+use crate::methods::model::{Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use crate::methods::option::{OptionInfo, Options, Route, option};
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -208,6 +209,18 @@ impl Scorer for Ensemble {
             }
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let mut member = |member: &KpcaModel, standard: Standard| {
+            let score = member.score_graph(rows, builder)?;
+            let score = builder.plus(score, -standard.mean);
+            Ok::<_, Error>(builder.times(score, 0.5 / standard.deviation))
+        };
+        let [rff, nystrom] = &self.members;
+        let (rff, nystrom) =
+            (member(rff, self.standards[0])?, member(nystrom, self.standards[1])?);
+        Ok(builder.add(rff, nystrom))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -7,6 +7,7 @@ mod checkpoint;
 mod ensemble;
 mod exact;
 mod fit;
+mod graph;
 mod model;
 mod options;
 mod params;

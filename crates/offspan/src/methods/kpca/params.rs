@@ -156,12 +156,14 @@ pub enum Fusion {
 names!(Fusion { EnergyProduct "energy-product", EnergyRatio "energy-ratio", });
 
 impl Fusion {
+    /// A residual of 0 (a row that lies in the span) must not divide by zero.
+    pub(crate) const SMALLEST_RESIDUAL: f64 = 1e-12;
+
     /// The fused score; higher is more in-distribution.
     pub(crate) fn score(self, residual: f64, energy: f64) -> f64 {
         match self {
             Fusion::EnergyProduct => (1.0 - residual) * energy,
-            // A residual of 0 (a row that lies in the span) must not divide by zero.
-            Fusion::EnergyRatio => energy / residual.max(1e-12),
+            Fusion::EnergyRatio => energy / residual.max(Self::SMALLEST_RESIDUAL),
         }
     }
 }

@@ -49,6 +49,21 @@ impl<T: Real> Projection<T> {
         }
     }
 
+    /// P, as its numbers are kept.
+    pub(super) fn dequantised(&self) -> Array2<T> {
+        match self {
+            Projection::General(weights) => weights.matrix().clone(),
+            Projection::Bounded(weights) => {
+                let (numbers, scales) = weights.parts();
+                let mut matrix = numbers.mapv(|number| T::from_double(f64::from(number)));
+                for (mut row, &scale) in matrix.rows_mut().into_iter().zip(scales) {
+                    row.mapv_inplace(|x| x * T::from_double(f64::from(scale)));
+                }
+                matrix
+            }
+        }
+    }
+
     /// Rows of P.
     pub(super) fn directions(&self) -> usize {
         match self {

@@ -1,7 +1,8 @@
 //! A kernel PCA model as a fitted method.
 
-use super::super::model::{ModelSummary, Scorer};
+use super::super::model::{ModelSummary, RowValues, Scorer};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::methods::kpca::KpcaModel;
 
@@ -12,6 +13,10 @@ impl Scorer for KpcaModel {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         KpcaModel::score(self, data, start, out)
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        self.score_graph(rows, builder)
     }
 
     fn summary(&self) -> ModelSummary {

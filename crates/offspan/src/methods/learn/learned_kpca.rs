@@ -1,9 +1,10 @@
 //! A kernel PCA with what was learned before it.
 
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::methods::kpca::{KpcaModel, ValidKpca};
-use crate::methods::model::{Found, ModelSummary, Scorer, Stored};
+use crate::methods::model::{Found, ModelSummary, RowValues, Scorer, Stored};
 
 /// Kernel PCA with what was learned for it.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ impl Scorer for LearnedKpca {
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         self.model.score(data, start, out)
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        self.model.score_graph(rows, builder)
     }
 
     fn summary(&self) -> ModelSummary {

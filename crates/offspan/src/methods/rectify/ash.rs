@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams, check_percent};
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::Head;
 use crate::methods::Stored;
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
@@ -118,12 +119,19 @@ struct Ash {
     rest: Rest,
 }
 
+impl Ash {
+    /// How many of so many entries are among the largest.
+    fn kept(&self, width: usize) -> usize {
+        // The public code rounds half to even, as Python does.
+        let pruned = (width as f64 * self.prune / 100.0).round_ties_even() as usize;
+        width.saturating_sub(pruned)
+    }
+}
+
 impl Step for Ash {
     fn apply_to_row(&self, row: &mut [f64]) {
         let width = row.len();
-        // The public code rounds half to even, as Python does.
-        let pruned = (width as f64 * self.prune / 100.0).round_ties_even() as usize;
-        let kept = width.saturating_sub(pruned);
+        let kept = self.kept(width);
         if kept == 0 {
             if self.rest != Rest::AllScaled {
                 row.fill(0.0);
@@ -159,6 +167,61 @@ impl Step for Ash {
             }
         }
     }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let kept = self.kept(builder.last_size(rows));
+        if kept == 0 {
+            let unchanged = self.rest == Rest::AllScaled;
+            return (if unchanged { rows } else { builder.times(rows, 0.0) }, None);
+        }
+        let is_kept = largest_graph(rows, kept, builder);
+        let zero = builder.scalar(0.0);
+        let of_kept = builder.choose(is_kept, rows, zero);
+        let sum = builder.sum_kept(rows);
+        let factor = |builder: &mut Builder<'_>| {
+            let sum_kept = builder.sum_kept(of_kept);
+            let positive = builder.node(Op::Greater, &[sum_kept, zero]);
+            let one = builder.scalar(1.0);
+            let divisor = builder.choose(positive, sum_kept, one);
+            let exponent = builder.div(sum, divisor);
+            let exponent = builder.at_most(exponent, LARGEST_EXPONENT);
+            let factor = builder.exp(exponent);
+            builder.choose(positive, factor, one)
+        };
+        let changed = match self.rest {
+            Rest::Kept => of_kept,
+            Rest::Binarised => {
+                let each = builder.times(sum, 1.0 / kept as f64);
+                builder.choose(is_kept, each, zero)
+            }
+            Rest::Scaled => {
+                let factor = factor(builder);
+                builder.mul(of_kept, factor)
+            }
+            Rest::AllScaled => {
+                let factor = factor(builder);
+                builder.mul(rows, factor)
+            }
+        };
+        (changed, None)
+    }
+}
+
+/// Which numbers of each row are among the `kept` largest; of equal ones at the edge the first ones are.
+fn largest_graph(rows: Value, kept: usize, builder: &mut Builder<'_>) -> Value {
+    let (largest, _) = builder.top_k(rows, kept, true);
+    let edge = builder.part(largest, kept - 1, kept);
+    let above = builder.node(Op::Greater, &[rows, edge]);
+    let at_edge = builder.node(Op::Equal, &[rows, edge]);
+    let above_count = builder.counted(above);
+    let above_count = builder.sum_kept(above_count);
+    let places = builder.counted(at_edge);
+    let places = builder.node(Op::CumSum { axis: 1 }, &[places]);
+    let places = builder.add(places, above_count);
+    let all = builder.scalar(kept as f64);
+    let in_time = builder.node(Op::LessOrEqual, &[places, all]);
+    let at_edge = builder.node(Op::And, &[at_edge, in_time]);
+    builder.node(Op::Or, &[above, at_edge])
 }
 
 #[cfg(test)]

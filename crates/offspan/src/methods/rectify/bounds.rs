@@ -4,6 +4,7 @@ use ndarray::Array1;
 
 use super::step::Step;
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::TensorWriter;
 use crate::methods::{Found, Stored};
 
@@ -48,6 +49,23 @@ impl Step for Bounds {
                 }
             }
         }
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let changed = match self {
+            Bounds::Cap(at) => builder.at_most(rows, *at),
+            Bounds::PerChannel { low, high, outside } => {
+                let (low, high) = (builder.vector("low", low), builder.vector("high", high));
+                let below = builder.node(Op::Less, &[rows, low]);
+                let capped = builder.smaller(rows, high);
+                let instead = match outside {
+                    Outside::Moved => low,
+                    Outside::ZeroBelow => builder.scalar(0.0),
+                };
+                builder.choose(below, instead, capped)
+            }
+        };
+        (changed, None)
     }
 
     fn found(&self) -> Found {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rectifier::Rectifier;
 use super::step::{Step, StepParams, check_percent};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Head, TensorWriter};
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
 use crate::methods::option::{OptionInfo, Options, Pair, option};
@@ -155,6 +156,22 @@ impl Step for Ddcs {
             };
             *x = shaped * mask;
         }
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let raised = builder.at_least(rows, self.low);
+        let share = builder.times(raised, 1.0 / self.high);
+        let square = builder.square(share);
+        let fourth = builder.square(square);
+        let divisor = builder.plus(fourth, 1.0);
+        let divisor = builder.sqrt(divisor);
+        let pressed = builder.div(raised, divisor);
+        let pressed = builder.plus(pressed, self.low);
+        let high = builder.scalar(self.high);
+        let is_high = builder.node(Op::GreaterOrEqual, &[raised, high]);
+        let shaped = builder.choose(is_high, pressed, raised);
+        let mask = builder.vector("mask", &self.mask);
+        (builder.mul(shaped, mask), None)
     }
 
     fn found(&self) -> Found {

@@ -7,13 +7,14 @@ use ndarray::{Array1, Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams, check_percent};
+use crate::graph::{Builder, Value};
 use crate::io::{Head, TensorWriter};
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
 use crate::methods::option::{OptionInfo, Options, option};
 use crate::methods::{Found, Stored};
 use crate::numeric::percentile::quantile_of;
 use crate::training::Training;
-use crate::training::logits::head_logits;
+use crate::training::logits::{head_graph, head_logits};
 use crate::training::statistics::{Needs, Statistics};
 use crate::{Error, Result};
 
@@ -107,6 +108,19 @@ impl Dice {
 impl Step for Dice {
     fn logits(&self, rows: ArrayView2<'_, f64>, _: Option<&[usize]>) -> Option<Array2<f64>> {
         Some(head_logits(&self.head, rows))
+    }
+
+    fn graph(&self, rows: Value, _: &mut Builder<'_>) -> (Value, Option<Value>) {
+        (rows, None)
+    }
+
+    fn logits_graph(
+        &self,
+        rows: Value,
+        _: Option<Value>,
+        builder: &mut Builder<'_>,
+    ) -> Option<Value> {
+        Some(head_graph(&self.head, rows, builder))
     }
 
     fn found(&self) -> Found {

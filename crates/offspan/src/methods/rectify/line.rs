@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams, check_percent};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Head, TensorWriter};
 use crate::methods::Stored;
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
@@ -16,7 +17,7 @@ use crate::numeric::percentile::quantile_of;
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::preprocess::clip_row;
 use crate::training::Training;
-use crate::training::logits::{head_logits, predicted};
+use crate::training::logits::{head_graph, head_logits, predicted};
 use crate::training::statistics::{Needs, Statistics};
 use crate::{Error, Result};
 
@@ -24,6 +25,9 @@ const LINE: OptionInfo =
     option("line", "PA,PW", "line: percent of the activations and of the weights that become 0");
 const LINE_CLIP: OptionInfo =
     option("line-clip", "C", "line: activations are cut at this value first");
+
+/// Weights that a graph masks at a time, for each row.
+const WEIGHTS_AT_ONCE: usize = 1 << 18;
 
 /// Parameters of LINe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -186,6 +190,59 @@ impl Step for Line {
 
     fn logits(&self, rows: ArrayView2<'_, f64>, classes: Option<&[usize]>) -> Option<Array2<f64>> {
         classes.map(|classes| self.masked_logits(rows, classes))
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let clipped = builder.at_most(rows, self.clip);
+        let logits = head_graph(&self.head, clipped, builder);
+        let classes = builder.place_of_largest(logits);
+        let mut stays = self.contributions.clone();
+        for (mut row, threshold) in stays.rows_mut().into_iter().zip(&self.activation_thresholds) {
+            row.mapv_inplace(|contribution| if contribution <= *threshold { 0.0 } else { 1.0 });
+        }
+        let stays = builder.owned("channels_that_stay", stays);
+        let stays = builder.rows_at(stays, classes);
+        (builder.mul(clipped, stays), Some(classes))
+    }
+
+    fn logits_graph(
+        &self,
+        rows: Value,
+        classes: Option<Value>,
+        builder: &mut Builder<'_>,
+    ) -> Option<Value> {
+        let classes = classes?;
+        let (count, width) = self.head.weight.dim();
+        let sizes = builder.owned("contributions", self.contributions.mapv(f64::abs));
+        let sizes = builder.rows_at(sizes, classes);
+        let sizes = builder.reshape(sizes, &[1, width]);
+        let thresholds = builder.vector("weight_thresholds", &self.weight_thresholds);
+        let threshold = builder.rows_at(thresholds, classes);
+        let threshold = builder.reshape(threshold, &[1, 1]);
+        let rows = builder.reshape(rows, &[width, 1]);
+        let zero = builder.scalar(0.0);
+        // Which weights count depends on the row, so each row has a matrix of its own: some classes at a time.
+        let at_once = (WEIGHTS_AT_ONCE / width.max(1)).clamp(1, count.max(1));
+        let parts: Vec<Value> = self
+            .head
+            .weight
+            .axis_chunks_iter(Axis(0), at_once)
+            .map(|weight| {
+                let weight = builder.owned("head_weight", weight.to_owned());
+                let contributions = builder.mul(weight, sizes);
+                let counts = builder.node(Op::Greater, &[contributions, threshold]);
+                let weight = builder.choose(counts, weight, zero);
+                builder.matmul(weight, rows)
+            })
+            .collect();
+        let logits = if parts.len() == 1 {
+            parts[0]
+        } else {
+            builder.node(Op::Concat { axis: 1 }, &parts)
+        };
+        let logits = builder.reshape(logits, &[count]);
+        let bias = builder.vector("head_bias", &self.head.bias);
+        Some(builder.add(logits, bias))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

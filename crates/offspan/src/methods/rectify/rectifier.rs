@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::spec::Rectification;
 use super::step::Step;
+use crate::graph::Builder;
 use crate::io::{Dataset, FeatureSource, Head, TensorWriter};
-use crate::methods::{Found, Stored};
+use crate::methods::{Found, RowValues, Stored};
 use crate::training::Training;
-use crate::training::logits::head_logits_into;
+use crate::training::logits::{head_graph, head_logits_into};
 use crate::training::statistics::Statistics;
 use crate::{Error, Result};
 
@@ -89,6 +90,21 @@ impl Rectifier {
             Some(logits) => out.assign(&logits),
             None => head_logits_into(head, z, out),
         }
+    }
+
+    /// Rectified rows and their logits within a graph.
+    pub(crate) fn graph(&self, rows: RowValues, builder: &mut Builder<'_>) -> RowValues {
+        let (mut features, mut classes) = (rows.features, None);
+        for step in &self.steps {
+            let (changed, predicted) = step.graph(features, builder);
+            (features, classes) = (changed, predicted.or(classes));
+        }
+        let logits = self.head.as_ref().map(|head| {
+            let own =
+                self.steps.iter().find_map(|step| step.logits_graph(features, classes, builder));
+            own.unwrap_or_else(|| head_graph(head, features, builder))
+        });
+        RowValues { features, logits }
     }
 
     pub(crate) fn summary(&self) -> Vec<StepSummary> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
+use crate::graph::{Builder, Value};
 use crate::io::{Head, TensorWriter};
 use crate::methods::method::Entry;
 use crate::methods::option::Options;
@@ -76,6 +77,20 @@ pub(crate) trait Step: Debug + Send + Sync {
     /// Logits of changed rows, where the step has a last layer of its own.
     fn logits(&self, rows: ArrayView2<'_, f64>, classes: Option<&[usize]>) -> Option<Array2<f64>> {
         let _ = (rows, classes);
+        None
+    }
+
+    /// Changed rows within a graph and, where the step asks for it, each row's predicted class.
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>);
+
+    /// Logits of changed rows within a graph, where the step has a last layer of its own.
+    fn logits_graph(
+        &self,
+        rows: Value,
+        classes: Option<Value>,
+        builder: &mut Builder<'_>,
+    ) -> Option<Value> {
+        let _ = (rows, classes, builder);
         None
     }
 

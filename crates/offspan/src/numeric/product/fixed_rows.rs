@@ -11,8 +11,11 @@ use crate::numeric::vector;
 
 /// Norms of a block in units. Rounding adds up to half a unit to each of 128 numbers, 6 to a norm; with
 /// that a row's numbers still fit into 16 bits.
-const ROW_NORM: f32 = 32_760.0;
+pub(crate) const ROW_NORM: f32 = 32_760.0;
 const WEIGHT_NORM: f32 = 65_500.0;
+
+/// Numbers whose norm a unit follows from.
+pub(crate) const BLOCK: usize = i16::DEPTH;
 
 /// Weights in fixed point.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,17 +29,7 @@ pub(crate) struct RowScaled {
 impl RowScaled {
     /// Row j of the matrix, row-major, gives column j of the result.
     pub(crate) fn new((rows, depth): (usize, usize), matrix: &[f32]) -> Self {
-        let mut numbers = vec![0i16; matrix.len()];
-        let mut scales = Vec::with_capacity(rows);
-        let largest_number = f32::from(i16::MAX);
-        for (from, to) in
-            matrix.chunks_exact(depth.max(1)).zip(numbers.chunks_exact_mut(depth.max(1)))
-        {
-            let largest = from.iter().fold(0.0f32, |m, x| m.max(x.abs()));
-            let scale = usable((largest_norm(from) / WEIGHT_NORM).max(largest / largest_number));
-            round(from, 1.0 / scale, largest_number, to);
-            scales.push(scale);
-        }
+        let (numbers, scales) = rounded((rows, depth), matrix);
         RowScaled { depth, scales, packed: Packed::new((rows, depth), &numbers) }
     }
 
@@ -59,6 +52,24 @@ impl RowScaled {
             }
         }
     }
+}
+
+/// The whole numbers of a matrix, row-major, and what a unit of each row is worth.
+pub(crate) fn rounded(
+    (rows, depth): (usize, usize),
+    matrix: &[f32],
+) -> (Vec<i16>, Vec<f32>) {
+    let mut numbers = vec![0i16; matrix.len()];
+    let mut scales = Vec::with_capacity(rows);
+    let largest_number = f32::from(i16::MAX);
+    for (from, to) in matrix.chunks_exact(depth.max(1)).zip(numbers.chunks_exact_mut(depth.max(1)))
+    {
+        let largest = from.iter().fold(0.0f32, |m, x| m.max(x.abs()));
+        let scale = usable((largest_norm(from) / WEIGHT_NORM).max(largest / largest_number));
+        round(from, 1.0 / scale, largest_number, to);
+        scales.push(scale);
+    }
+    (numbers, scales)
 }
 
 /// The largest norm of a block; no number if one is none.

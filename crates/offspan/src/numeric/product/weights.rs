@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, ArrayRef2, ArrayView2, ArrayViewMut2};
 
-use crate::numeric::product::fixed_rows::RowScaled;
+use crate::numeric::product::fixed_rows::{self, RowScaled};
 use crate::numeric::product::panels::Packed;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{contiguous, contiguous_mut};
@@ -46,6 +46,16 @@ impl<T: Real> Weights<T> {
 
     pub(crate) fn matrix(&self) -> &Array2<T> {
         &self.matrix
+    }
+
+    /// The matrix as its 16-bit numbers have it, if products are in fixed point.
+    pub(crate) fn rounded(&self) -> Option<Array2<f32>> {
+        let Arithmetic::Fixed(_) = &self.arithmetic else { return None };
+        let (numbers, scales) = fixed_rows::rounded(self.matrix.dim(), as_single(&self.matrix));
+        let depth = self.matrix.ncols().max(1);
+        let worth = |(index, number): (usize, &i16)| f32::from(*number) * scales[index / depth];
+        let numbers = numbers.iter().enumerate().map(worth).collect();
+        Array2::from_shape_vec(self.matrix.dim(), numbers).ok()
     }
 
     /// out = x·Wᵀ; both row-major.

@@ -7,6 +7,7 @@ use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
 use crate::error::names::names;
+use crate::graph::{Builder, Op, Value, product};
 use crate::numeric::hadamard;
 use crate::numeric::linalg;
 use crate::numeric::math;
@@ -245,6 +246,74 @@ impl<T: Real> Fourier<T> {
             }
         }
     }
+}
+
+impl<T: Real> Fourier<T> {
+    /// The same within a graph.
+    pub(crate) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let angles = match &self.frequencies {
+            Frequencies::Dense(dense) => product(builder, "frequencies", x, dense),
+            Frequencies::Structured { padded, signs, scale } => {
+                let spun = spin_graph(x, self.input, *padded, signs, builder);
+                let spun = builder.part(spun, 0, self.output());
+                builder.times(spun, scale.to_double())
+            }
+        };
+        let phases = builder.vector("phases", &self.phases);
+        let angles = builder.add(angles, phases);
+        let cosines = builder.node(Op::Cos, &[angles]);
+        match &self.amplitudes {
+            Amplitudes::Uniform(amplitude) => builder.times(cosines, amplitude.to_double()),
+            Amplitudes::Each(amplitudes) => {
+                let amplitudes = builder.vector("amplitudes", amplitudes);
+                builder.mul(cosines, amplitudes)
+            }
+        }
+    }
+}
+
+/// What [`spin`] gives for all blocks, one after the other, within a graph.
+///
+/// A Walsh–Hadamard transform of a·b numbers is one of a and one of b numbers, each a small matrix, so that neither
+/// frequencies nor a large matrix are written down.
+fn spin_graph<T: Real>(
+    x: Value,
+    input: usize,
+    padded: usize,
+    signs: &[[Vec<T>; 3]],
+    builder: &mut Builder<'_>,
+) -> Value {
+    let left = 1 << (padded.trailing_zeros() / 2);
+    let right = padded / left;
+    let [of_left, of_right] =
+        [left, right].map(|size| builder.owned("hadamard", walsh_hadamard_matrix::<T>(size)));
+    let blocks = signs.len();
+    let mut rows = x;
+    if padded > input {
+        // The padding is shorter than the row: zero times as many of its numbers.
+        let some = builder.part(x, 0, padded - input);
+        let zeros = builder.times(some, 0.0);
+        rows = builder.joined(&[x, zeros]);
+    }
+    rows = builder.reshape(rows, &[1, padded]);
+    for round in 0..3 {
+        let of_round = signs.iter().flat_map(|signs| signs[round].iter().copied()).collect();
+        let of_round = Array2::from_shape_vec((blocks, padded), of_round)
+            .unwrap_or_else(|_| unreachable!("as many signs as numbers"));
+        let of_round = builder.owned("signs", of_round);
+        rows = builder.mul(rows, of_round);
+        rows = builder.reshape(rows, &[blocks, left, right]);
+        rows = builder.matmul(of_left, rows);
+        rows = builder.matmul(rows, of_right);
+        rows = builder.reshape(rows, &[blocks, padded]);
+    }
+    builder.reshape(rows, &[blocks * padded])
+}
+
+/// The matrix of a transform without scaling.
+fn walsh_hadamard_matrix<T: Real>(size: usize) -> Array2<T> {
+    let sign = |(i, j): (usize, usize)| if (i & j).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+    Array2::from_shape_fn((size, size), |at| T::from_double(sign(at)))
 }
 
 /// buffer = H·D₃·H·D₂·H·D₁·x, x padded with zeros.

@@ -19,6 +19,7 @@ pub use tensor_sketch::TensorSketch;
 use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis};
 use rayon::prelude::*;
 
+use crate::graph::{Builder, Value};
 use crate::numeric::linalg;
 use crate::{Error, Kernel, Real, Result, WeightType};
 
@@ -84,6 +85,18 @@ impl<T: Real> RawMap<T> {
             RawMap::Fourier(map) => map.apply(x, out),
             RawMap::TensorSketch(map) => map.apply(x, out),
             RawMap::Kernel(map) => map.apply(x, out),
+        }
+    }
+}
+
+impl<T: Real> RawMap<T> {
+    /// The same within a graph.
+    pub(crate) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        match self {
+            RawMap::Identity { .. } => x,
+            RawMap::Fourier(map) => map.graph(x, builder),
+            RawMap::TensorSketch(map) => map.graph(x, builder),
+            RawMap::Kernel(map) => map.graph(x, builder),
         }
     }
 }

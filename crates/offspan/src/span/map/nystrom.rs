@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{FeatureMap, RawMap};
 use crate::WeightType;
 use crate::error::names::names;
+use crate::graph::{Builder, Value};
 use crate::numeric::extreme;
 use crate::numeric::linalg;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -75,6 +76,10 @@ impl<T: Real> KernelVector<T> {
         let (rows, origin) = self.parts();
         let origin = origin.map(|origin| origin.mapv(Real::to_double));
         KernelVector::from_parts(self.kernel, rows.mapv(Real::to_double), origin)
+    }
+
+    pub(crate) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        self.kernel.block_graph(x, &self.anchors, builder)
     }
 
     pub(crate) fn apply(&self, x: ArrayView2<'_, T>, out: ArrayViewMut2<'_, T>) {

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use ndarray::{ArrayView2, ArrayViewMut2};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 
+use crate::graph::{Builder, Value};
 use crate::numeric::random::{Random, Stream};
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::{Error, Kernel, Real, Result};
@@ -106,6 +107,59 @@ impl<T: Real> TensorSketch<T> {
             transform(self.inverse.process(&mut product, out));
             out.iter_mut().for_each(|o| *o *= scale);
         }
+    }
+}
+
+impl<T: Real> TensorSketch<T> {
+    /// The same within a graph, where a Fourier transform is a product with cosines and sines: count sketches are
+    /// linear, so each of them and its transform are two matrices, and the way back is another two.
+    pub(crate) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let features = self.features;
+        let half = features / 2 + 1;
+        let angle = |bucket: usize, wave: usize| {
+            let steps = (bucket as u64 * wave as u64 % features as u64) as f64;
+            std::f64::consts::TAU * steps / features as f64
+        };
+        let mut product: Option<(Value, Value)> = None;
+        for sketch in &self.sketches {
+            let mut part = |of: fn(f64) -> f64, name: &str| {
+                let entry = |channel: usize, wave: usize| {
+                    let (bucket, sign) = sketch[channel];
+                    sign.to_double() * of(angle(bucket, wave))
+                };
+                let matrix = Array2::from_shape_fn((self.input, half), |(c, w)| entry(c, w));
+                let root = self.root_coef0.to_double();
+                let constant = Array1::from_shape_fn(half, |w| root * entry(self.input, w));
+                let matrix = builder.owned(name, matrix);
+                let constant = builder.vector("constant", &constant);
+                let waves = builder.matmul(x, matrix);
+                builder.add(waves, constant)
+            };
+            let (real, imaginary) = (part(f64::cos, "cosines"), part(|a| -a.sin(), "sines"));
+            product = Some(match product {
+                None => (real, imaginary),
+                Some((a, b)) => {
+                    let (ac, bd) = (builder.mul(a, real), builder.mul(b, imaginary));
+                    let (ad, bc) = (builder.mul(a, imaginary), builder.mul(b, real));
+                    (builder.sub(ac, bd), builder.add(ad, bc))
+                }
+            });
+        }
+        let (real, imaginary) = product.unwrap_or_else(|| unreachable!("a degree of at least 1"));
+        // The waves that are not written down mirror the others, but for the ends.
+        let share = |wave: usize| {
+            let alone = wave == 0 || 2 * wave == features;
+            if alone { 1.0 / features as f64 } else { 2.0 / features as f64 }
+        };
+        let back = |of: fn(f64) -> f64| {
+            Array2::from_shape_fn((half, features), |(wave, bucket)| {
+                share(wave) * of(angle(bucket, wave))
+            })
+        };
+        let cosines = builder.owned("cosines_back", back(f64::cos));
+        let sines = builder.owned("sines_back", back(|angle| -angle.sin()));
+        let (real, imaginary) = (builder.matmul(real, cosines), builder.matmul(imaginary, sines));
+        builder.add(real, imaginary)
     }
 }
 

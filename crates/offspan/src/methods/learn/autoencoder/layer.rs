@@ -2,6 +2,7 @@
 
 use ndarray::{Array1, Array2, ArrayView2, Axis};
 
+use crate::graph::{Builder, Value};
 use crate::io::{TensorFile, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -29,6 +30,13 @@ impl Layer {
     /// W·x + b of every row.
     pub(super) fn apply(&self, x: ArrayView2<'_, f32>) -> Array2<f32> {
         unpacked::product(x, self.weight.t()) + &self.bias
+    }
+
+    /// The same within a graph.
+    pub(super) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let product = builder.linear("layer", x, self.weight.view());
+        let bias = builder.vector("layer_bias", &self.bias);
+        builder.add(product, bias)
     }
 
     /// The gradient with respect to the layer, from that with respect to its outputs.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Autoencoder, AutoencoderParams, train};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter, read_rows};
 use crate::methods::learn::learned_kpca::found;
 use crate::methods::method::{Entry, Fit, LEARNED, Method, from_known};
-use crate::methods::model::{Found, Model, Scorer, Stored};
+use crate::methods::model::{Found, Model, RowValues, Scorer, Stored};
 use crate::methods::option::{OptionInfo, Options, SEED, option};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
@@ -76,6 +77,11 @@ impl Scorer for Reconstruction {
             *error = if error.is_finite() { -*error } else { f64::NEG_INFINITY };
         });
         Ok(())
+    }
+
+fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let error = self.autoencoder.squared_error_graph(rows.features, builder);
+        Ok(builder.neg(error))
     }
 
     fn found(&self) -> Found {

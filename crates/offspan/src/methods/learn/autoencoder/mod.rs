@@ -8,6 +8,7 @@ mod train;
 use ndarray::{Array1, ArrayView2};
 use serde::{Deserialize, Serialize};
 
+use crate::graph::{Builder, Value};
 use crate::io::{TensorFile, TensorWriter};
 use crate::{Error, Result};
 
@@ -76,6 +77,15 @@ impl Autoencoder {
     pub(crate) fn squared_errors(&self, rows: ArrayView2<'_, f32>, out: &mut [f64]) {
         let x = &rows - &self.centre;
         out.copy_from_slice(&self.network.squared_errors(x.view()));
+    }
+
+    /// The same within a graph, [N].
+    pub(crate) fn squared_error_graph(&self, rows: Value, builder: &mut Builder<'_>) -> Value {
+        let centre = builder.vector("centre", &self.centre);
+        let x = builder.sub(rows, centre);
+        let output = self.network.graph(x, builder);
+        let error = builder.sub(output, x);
+        builder.squared_length(error)
     }
 
     /// Puts the centre and the layers into a detector file.

@@ -3,6 +3,7 @@
 use ndarray::{Array2, ArrayView2, Zip};
 
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{TensorFile, TensorWriter};
 use crate::numeric::random::Random;
 use crate::numeric::vector::{self, contiguous};
@@ -46,6 +47,17 @@ impl Network {
         let [.., output] = self.forward(x);
         let error = output - x;
         error.rows().into_iter().map(|row| vector::sum_of_squares(contiguous(&row))).collect()
+    }
+
+    /// d(e(x)) within a graph.
+    pub(super) fn graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let [first, second, third, fourth] = &self.layers;
+        let hidden = first.graph(x, builder);
+        let hidden = builder.node(Op::Relu, &[hidden]);
+        let code = second.graph(hidden, builder);
+        let back = third.graph(code, builder);
+        let back = builder.node(Op::Relu, &[back]);
+        fourth.graph(back, builder)
     }
 
     /// The gradient of the mean of (x − d(e(x)))² over all rows and columns.
