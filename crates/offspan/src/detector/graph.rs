@@ -63,7 +63,8 @@ impl Detector {
 /// (1 + #{calibration scores ≤ score}) / (n + 1).
 fn p_value<'a>(builder: &mut Builder<'a>, calibration: &'a Calibration, score: Value) -> Value {
     let scores = calibration.scores();
-    let known = builder.matrix("calibration_scores", ndarray::aview1(scores).insert_axis(ndarray::Axis(0)));
+    let known =
+        builder.matrix("calibration_scores", ndarray::aview1(scores).insert_axis(ndarray::Axis(0)));
     let column = builder.node(Op::Reshape { shape: vec![-1, 1] }, &[score]);
     let as_low = builder.node(Op::LessOrEqual, &[known, column]);
     let as_low = builder.node(Op::Cast { to: Element::Real }, &[as_low]);
