@@ -1,5 +1,31 @@
 //! Detectors as ONNX files, and ONNX models as what features come from.
 //!
-//! [`proto`] has the messages that ONNX files are made of.
+//! [`proto`] has the messages that ONNX files are made of, [`find_head`] finds a classifier's last linear layer. With the
+//! feature `extract`, an [`Extractor`] runs a model over images or arrays and writes a pack.
 
+#[cfg(feature = "extract")]
+mod data;
+#[cfg(feature = "extract")]
+mod extract;
+mod graph_search;
+#[cfg(feature = "extract")]
+mod image;
+#[cfg(feature = "extract")]
+mod input_error;
+#[cfg(feature = "extract")]
+mod model;
 pub mod proto;
+#[cfg(feature = "extract")]
+mod run;
+
+pub use graph_search::{HeadPlace, find_head};
+#[cfg(feature = "extract")]
+pub use crate::{
+    data::{Data, Split, SplitName, find_splits},
+    image::{
+        Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size,
+    },
+    input_error::{InputError, InputResult},
+    model::OnnxModel,
+    run::Engine,
+};

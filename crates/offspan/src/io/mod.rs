@@ -4,6 +4,7 @@
 //! lie in memory or in a file larger than it. Readers check every size before they touch data, and
 //! writers never leave a half-written file behind.
 
+mod any_rank;
 mod atomic;
 mod block;
 mod bytes;
@@ -30,6 +31,7 @@ mod table;
 mod tensors;
 mod thumbnails;
 
+pub use any_rank::{InputRows, open_inputs};
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use block::Block;
 pub(crate) use bytes::Bytes;
