@@ -35,7 +35,7 @@ pub use any_rank::{InputRows, open_inputs};
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use block::Block;
 pub(crate) use bytes::Bytes;
-pub use content::{Content, check_replaces, stored_checksum};
+pub use content::{Content, ONNX_METADATA, check_replaces, stored_checksum};
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use folder::{feature_files, open_with_neighbours};
