@@ -4,6 +4,8 @@ mod args;
 mod commands;
 mod interrupt;
 mod method_args;
+#[cfg(feature = "onnx")]
+mod model_args;
 mod output;
 mod output_guard;
 mod progress;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
+        #[cfg(feature = "onnx")]
+        Command::Extract(args) => commands::extract::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Score(args) => commands::score::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),

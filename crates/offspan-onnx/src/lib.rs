@@ -22,6 +22,9 @@ pub use graph_search::{HeadPlace, find_head};
 #[cfg(feature = "extract")]
 pub use crate::{
     data::{Data, Split, SplitName, find_splits},
+    extract::{
+        ExtractOptions, Extractor, FeatureTensor, Maps, OnError, PackFile, Pool, Skipped, SplitReport, Steps,
+    },
     image::{
         Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size,
     },

@@ -16,7 +16,7 @@ pub(crate) struct Preparer {
 
 /// One image as a network's input: channels, height and width in the order of the layout.
 pub(crate) struct Prepared {
-    pub(crate) shape: [usize; 3],
+    pub(crate) shape: Vec<usize>,
     pub(crate) numbers: Vec<f32>,
 }
 
@@ -57,13 +57,13 @@ impl Preparer {
             |pixel: [u8; 3], channel: usize| self.numbers[channel][usize::from(byte(pixel, channel))];
         match self.steps.layout {
             Layout::Nchw => Prepared {
-                shape: [channels, height, width],
+                shape: vec![channels, height, width],
                 numbers: (0..channels)
                     .flat_map(|channel| colours.iter().map(move |&pixel| value(pixel, channel)))
                     .collect(),
             },
             Layout::Nhwc => Prepared {
-                shape: [height, width, channels],
+                shape: vec![height, width, channels],
                 numbers: colours
                     .iter()
                     .flat_map(|&pixel| (0..channels).map(move |channel| value(pixel, channel)))
@@ -104,13 +104,13 @@ mod tests {
         };
         assert_eq!(
             numbers(Channels::Rgb, Layout::Nchw),
-            ([3, 1, 2], vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0])
+            (vec![3, 1, 2], vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0])
         );
         assert_eq!(
             numbers(Channels::Bgr, Layout::Nhwc),
-            ([1, 2, 3], vec![3.0, 2.0, 1.0, 6.0, 5.0, 4.0])
+            (vec![1, 2, 3], vec![3.0, 2.0, 1.0, 6.0, 5.0, 4.0])
         );
-        assert_eq!(numbers(Channels::Gray, Layout::Nhwc), ([1, 2, 1], vec![2.0, 5.0]));
+        assert_eq!(numbers(Channels::Gray, Layout::Nhwc), (vec![1, 2, 1], vec![2.0, 5.0]));
     }
 
     #[test]

@@ -362,7 +362,7 @@ impl Preprocess {
     pub(crate) fn check_fits(&self, input: ImageInput) -> InputResult<()> {
         if input.channels != 0 && input.channels != self.channels.count() {
             return Err(InputError::setting(
-                "channels",
+                "channel-order",
                 format!("{} channels, as the network's input has", input.channels),
                 self.channels,
             ));
@@ -490,7 +490,7 @@ mod tests {
         let colour = PreprocessChoice { channels: Some(Channels::Rgb), ..preset(Preset::None) };
         assert_eq!(
             refused(colour, grey),
-            "--channels: expected 1 channels, as the network's input has, got rgb"
+            "--channel-order: expected 1 channels, as the network's input has, got rgb"
         );
         let flat = PreprocessChoice { std: Some(vec![0.0]), ..PreprocessChoice::default() };
         assert_eq!(refused(flat, RESNET), "--std: expected numbers above 0, got 0");

@@ -20,13 +20,13 @@ struct Known<'a> {
 }
 
 /// Fails if a value would be too large with an input of this shape.
-pub(crate) fn check_sizes(model: &ModelProto, input: &str, shape: &[usize]) -> Result<(), String> {
+pub(crate) fn check_sizes(model: &ModelProto, input: &str, shape: &[Option<usize>]) -> Result<(), String> {
     let Some(graph) = &model.graph else { return Ok(()) };
     let mut known = Known::default();
     for tensor in &graph.initializer {
         known.constant(tensor.name(), tensor);
     }
-    known.shapes.insert(input, shape.iter().map(|&size| Some(size as u64)).collect());
+    known.shapes.insert(input, shape.iter().map(|size| size.map(|size| size as u64)).collect());
     for node in &graph.node {
         if node.op_type() == "Constant"
             && let (Some(name), Some(tensor)) =
