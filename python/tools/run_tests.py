@@ -1,6 +1,6 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch|cluster|dask|spark|ray] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|onnx|cluster|dask|spark|ray] [pytest options]
 
 The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
 fits on Dask stand for them.
@@ -42,6 +42,8 @@ def main() -> None:
         core(words)
     if only in (None, "torch"):
         torch(words)
+    if only in (None, "onnx"):
+        onnx(words)
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
@@ -70,6 +72,8 @@ def core(words: list[str]) -> None:
         "--ignore",
         TESTS / "with_torch",
         "--ignore",
+        TESTS / "with_onnx",
+        "--ignore",
         TESTS / "cluster",
         "-p",
         "no:cacheprovider",
@@ -97,6 +101,16 @@ def torch(words: list[str]) -> None:
     install_built(python)
     run(python, "-m", "pytest", TESTS / "with_torch", TESTS / "test_docs.py", "-p", "no:cacheprovider", *words)
     run(python, ROOT / "python" / "examples" / "small_network.py", "--folder", FOLDER / "example")
+
+
+def onnx(words: list[str]) -> None:
+    """Exported detectors in ONNX Runtime, after ONNX's own checker has passed them."""
+    python = environment(FOLDER / "onnx")
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, "pytest", "numpy", "onnx", "onnxruntime"], check=False).returncode:
+        print("The tests of exported detectors were left out: pip could not install onnx and onnxruntime.")
+        return
+    run(python, "-m", "pytest", TESTS / "with_onnx", "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:

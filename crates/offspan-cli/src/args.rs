@@ -59,6 +59,9 @@ pub(crate) enum Command {
     Score(ScoreArgs),
     /// Set a detector's threshold anew, or test whether later rows still fit it
     Calibrate(CalibrateArgs),
+    /// Write a detector as an ONNX file, alone or behind the model that its features come from
+    #[cfg(feature = "onnx")]
+    Export(ExportArgs),
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
@@ -357,6 +360,38 @@ pub(crate) struct CalibrateArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+#[cfg(feature = "onnx")]
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan export net.offspan -o net.onnx                             features in; score, is_ood, p_value out
+  offspan export net.offspan --attach model.onnx -o guarded.onnx     the model with these outputs beside its own
+
+The threshold is an input with a default: a caller may give another one. docs/export.md has the methods that can be
+exported, and how closely the scores agree.")]
+pub(crate) struct ExportArgs {
+    /// A detector from `offspan fit`
+    pub(crate) detector: PathBuf,
+
+    /// Where to write the ONNX file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// A classifier to put the detector behind
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) attach: Option<PathBuf>,
+
+    /// The model's value that is the features [default: what enters its last linear layer]
+    #[arg(long, value_name = "NAME", requires = "attach")]
+    pub(crate) feature_tensor: Option<String>,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]

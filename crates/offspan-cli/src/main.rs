@@ -36,6 +36,8 @@ fn main() -> ExitCode {
         Command::Fit(args) => commands::fit::run(&args),
         Command::Score(args) => commands::score::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
+        #[cfg(feature = "onnx")]
+        Command::Export(args) => commands::export::run(&args),
         Command::Monitor(args) => commands::monitor::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Tune(args) => commands::tune::run(&args),

@@ -4,6 +4,8 @@ pub(crate) mod calibrate;
 pub(crate) mod demo;
 pub(crate) mod eval;
 #[cfg(feature = "onnx")]
+pub(crate) mod export;
+#[cfg(feature = "onnx")]
 pub(crate) mod extract;
 pub(crate) mod fit;
 #[cfg(feature = "onnx")]

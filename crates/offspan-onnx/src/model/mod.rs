@@ -73,7 +73,9 @@ impl OnnxModel {
         &self.hash
     }
 
-    pub(crate) fn proto(&self) -> &ModelProto {
+    /// The model's messages.
+    #[must_use]
+    pub fn proto(&self) -> &ModelProto {
         &self.proto
     }
 
