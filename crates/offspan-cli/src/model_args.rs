@@ -56,7 +56,9 @@ pub(crate) struct PreprocessArgs {
 /// A number, or one over another.
 fn fraction(text: &str) -> Result<f64, String> {
     let number = |text: &str| {
-        text.trim().parse::<f64>().map_err(|_| format!("expected a number, as in 1/255, got `{text}`"))
+        text.trim()
+            .parse::<f64>()
+            .map_err(|_| format!("expected a number, as in 1/255, got `{text}`"))
     };
     match text.split_once('/') {
         Some((above, below)) => Ok(number(above)? / number(below)?),

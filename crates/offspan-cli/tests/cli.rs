@@ -25,6 +25,9 @@ mod json;
 #[cfg(target_os = "linux")]
 #[path = "cli/large_cache.rs"]
 mod large_cache;
+#[cfg(feature = "onnx")]
+#[path = "cli/models.rs"]
+mod models;
 #[path = "cli/outputs.rs"]
 mod outputs;
 #[path = "cli/pipes.rs"]

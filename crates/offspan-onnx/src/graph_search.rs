@@ -68,7 +68,8 @@ impl Table {
 
 impl<'a> Search<'a> {
     fn new(graph: &'a GraphProto) -> Self {
-        let outputs = |node: &'a NodeProto| node.output.iter().map(move |name| (name.as_str(), node));
+        let outputs =
+            |node: &'a NodeProto| node.output.iter().map(move |name| (name.as_str(), node));
         Search {
             sources: graph.node.iter().flat_map(outputs).collect(),
             weights: graph.initializer.iter().map(|tensor| (tensor.name(), tensor)).collect(),
@@ -119,9 +120,12 @@ impl<'a> Search<'a> {
     fn product_and_sum(&self, node: &NodeProto) -> Result<HeadPlace, String> {
         let (left, right) = (input(node, 0)?, input(node, 1)?);
         // The bias may be on either side.
-        let (product, bias) = if self.constant(right).is_some() { (left, right) } else { (right, left) };
+        let (product, bias) =
+            if self.constant(right).is_some() { (left, right) } else { (right, left) };
         if self.constant(bias).is_none() {
-            return Err("the last Add has no constant in it, so it is no linear layer's bias".to_owned());
+            return Err(
+                "the last Add has no constant in it, so it is no linear layer's bias".to_owned()
+            );
         }
         let mut name = product;
         for _ in 0..LONGEST_WAY {
@@ -138,7 +142,12 @@ impl<'a> Search<'a> {
         Err("the last Add does not follow a MatMul, so it is no linear layer's bias".to_owned())
     }
 
-    fn product(&self, node: &NodeProto, bias: Option<&str>, logits: &str) -> Result<HeadPlace, String> {
+    fn product(
+        &self,
+        node: &NodeProto,
+        bias: Option<&str>,
+        logits: &str,
+    ) -> Result<HeadPlace, String> {
         let table = self.table(input(node, 1)?)?.transposed();
         let bias = match bias {
             Some(name) => self.vector(name, table.rows)?,
@@ -185,7 +194,9 @@ impl<'a> Search<'a> {
             return Ok(Table { rows, columns, numbers });
         }
         match self.sources.get(name) {
-            Some(node) if node.op_type() == "Transpose" && self.constant(input(node, 0)?).is_some() => {
+            Some(node)
+                if node.op_type() == "Transpose" && self.constant(input(node, 0)?).is_some() =>
+            {
                 Ok(self.table(input(node, 0)?)?.transposed())
             }
             _ => Err(format!("the last linear layer's weight `{name}` is no constant")),

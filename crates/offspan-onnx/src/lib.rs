@@ -21,17 +21,16 @@ pub mod proto;
 mod run;
 
 pub use export::{Guarded, attach, export, save};
-pub use graph_search::{HeadPlace, find_head};
 #[cfg(feature = "extract")]
 pub use crate::{
     data::{Data, Split, SplitName, find_splits},
     extract::{
-        ExtractOptions, Extractor, FeatureTensor, Maps, OnError, PackFile, Pool, Skipped, SplitReport, Steps,
+        ExtractOptions, Extractor, FeatureTensor, Maps, OnError, PackFile, Pool, Skipped,
+        SplitReport, Steps,
     },
-    image::{
-        Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size,
-    },
+    image::{Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size},
     input_error::{InputError, InputResult},
     model::OnnxModel,
     run::Engine,
 };
+pub use graph_search::{HeadPlace, find_head};

@@ -32,14 +32,22 @@ pub(super) fn open(path: &Path) -> InputResult<Data> {
                 format!(
                     "line {}: expected a class number on every line or on none, got {}",
                     number + 1,
-                    if label.is_some() { "one after lines without" } else { "none after lines with one" }
+                    if label.is_some() {
+                        "one after lines without"
+                    } else {
+                        "none after lines with one"
+                    }
                 ),
             ));
         }
         if label.is_some_and(|label| label < 0) {
             return Err(InputError::data(
                 path,
-                format!("line {}: expected a class number from 0, got {}", number + 1, label.unwrap_or(0)),
+                format!(
+                    "line {}: expected a class number from 0, got {}",
+                    number + 1,
+                    label.unwrap_or(0)
+                ),
             ));
         }
         images.push(folder.join(image));

@@ -98,7 +98,12 @@ impl Data {
         if labels.len() != self.rows() {
             return Err(InputError::data(
                 path,
-                format!("expected {} labels, one per row of {}, got {}", self.rows(), self.name, labels.len()),
+                format!(
+                    "expected {} labels, one per row of {}, got {}",
+                    self.rows(),
+                    self.name,
+                    labels.len()
+                ),
             ));
         }
         self.labels = Some(labels.read(0..labels.len())?);

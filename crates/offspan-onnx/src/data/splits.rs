@@ -121,7 +121,10 @@ pub fn find_splits(path: &Path, named: Option<&SplitName>) -> InputResult<Vec<Sp
         if wanted == "ood" {
             let (_, sets) = entries(folder)?;
             if sets.is_empty() {
-                return Err(InputError::data(folder, "expected a folder for each out-of-distribution set"));
+                return Err(InputError::data(
+                    folder,
+                    "expected a folder for each out-of-distribution set",
+                ));
             }
             splits.extend(
                 sets.into_iter().map(|path| Split { name: SplitName::Ood(name_of(&path)), path }),

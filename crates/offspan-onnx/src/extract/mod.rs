@@ -122,7 +122,8 @@ impl Extractor {
         let input = ModelInput::of(&model)?;
         let told = options.layout.or(preprocess.as_ref().map(|steps| steps.layout));
         // What are no images has no layout; maps of it are taken to have channels first.
-        let layout = input.images(told).map_or(told.unwrap_or(Layout::Nchw), |images| images.layout);
+        let layout =
+            input.images(told).map_or(told.unwrap_or(Layout::Nchw), |images| images.layout);
         if let (Some(fixed), Some(asked)) = (input.fixed_rows(), options.batch)
             && fixed != asked.get()
         {
@@ -173,12 +174,11 @@ impl Extractor {
         source.pool = layer.pool.to_string();
         source.logit_tensor.clone_from(&self.plan.logits);
         source.map_tensor.clone_from(&self.plan.maps);
-        source.preprocess = self.preprocess.as_ref().map(|steps| {
-            match serde_json::to_value(steps) {
+        source.preprocess =
+            self.preprocess.as_ref().map(|steps| match serde_json::to_value(steps) {
                 Ok(serde_json::Value::Object(fields)) => fields,
                 _ => unreachable!("the steps are a struct of plain fields"),
-            }
-        });
+            });
         source
     }
 
@@ -222,7 +222,12 @@ impl Extractor {
                 head_file::write(folder, head)?;
             }
             let classes = split.has_classes().then(|| data.classes()).flatten();
-            about.add(&self.source(layer), classes, &split.to_string(), self.split_table(data, &parts))?;
+            about.add(
+                &self.source(layer),
+                classes,
+                &split.to_string(),
+                self.split_table(data, &parts),
+            )?;
             about.write(folder)?;
             files.push(file);
         }
@@ -243,9 +248,11 @@ impl Extractor {
     fn prepare(&mut self, data: &Data) -> InputResult<Option<Preparer>> {
         match &data.inputs {
             Inputs::Images(_) => {
-                let input = self.input.images(Some(self.layout).filter(|_| {
-                    self.options.layout.is_some() || self.preprocess.is_some()
-                }))?;
+                let input =
+                    self.input
+                        .images(Some(self.layout).filter(|_| {
+                            self.options.layout.is_some() || self.preprocess.is_some()
+                        }))?;
                 let steps = match &self.preprocess {
                     Some(steps) => steps.clone(),
                     None => match &self.options.steps {
@@ -273,7 +280,9 @@ impl Extractor {
                     ));
                 }
                 let path = Path::new(&data.name);
-                self.input.check_row(&array.shape).map_err(|reason| InputError::data(path, reason))?;
+                self.input
+                    .check_row(&array.shape)
+                    .map_err(|reason| InputError::data(path, reason))?;
                 Ok(None)
             }
         }
@@ -323,7 +332,9 @@ impl Extractor {
                 "an extraction that was begun and not finished; --resume goes on with it, --force begins anew",
             )),
             (false, true, _) => {
-                observer.note(&format!("nothing to resume for {split}: it is extracted from the beginning"));
+                observer.note(&format!(
+                    "nothing to resume for {split}: it is extracted from the beginning"
+                ));
                 Parts::begin(&folder, &request, every)
             }
             (_, false, _) => Parts::begin(&folder, &request, every),
@@ -336,7 +347,8 @@ impl Extractor {
             Inputs::Images(images) => serde_json::json!(images),
             Inputs::Arrays(array) => serde_json::json!([data.name, data.rows(), array.shape]),
         };
-        let sources: Vec<ModelSource> = self.sources().into_iter().map(|(_, source)| source).collect();
+        let sources: Vec<ModelSource> =
+            self.sources().into_iter().map(|(_, source)| source).collect();
         let all = serde_json::json!([
             sources,
             inputs,
@@ -360,7 +372,8 @@ impl Extractor {
     /// The images or rows that gave a row, in their order.
     #[must_use]
     pub fn kept_rows(data: &Data, report: &SplitReport) -> Vec<PathBuf> {
-        let skipped: HashSet<&PathBuf> = report.skipped.iter().map(|skipped| &skipped.path).collect();
+        let skipped: HashSet<&PathBuf> =
+            report.skipped.iter().map(|skipped| &skipped.path).collect();
         let all = (0..data.rows()).map(|row| data.row_name(row));
         all.filter(|path| !skipped.contains(path)).collect()
     }

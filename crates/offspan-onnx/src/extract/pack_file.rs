@@ -36,9 +36,9 @@ impl PackFile {
             return Err(InputError::data(&path, reason));
         }
         let text = std::fs::read_to_string(&path).map_err(InputError::io("read", &path))?;
-        let table = text.parse::<Table>().map_err(|error| {
-            InputError::data(&path, format!("not TOML: {}", error.message()))
-        })?;
+        let table = text
+            .parse::<Table>()
+            .map_err(|error| InputError::data(&path, format!("not TOML: {}", error.message())))?;
         Ok(PackFile { table })
     }
 

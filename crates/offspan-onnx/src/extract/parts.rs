@@ -115,8 +115,9 @@ impl Parts {
     pub(super) fn resume(folder: &Path, request: &str, every: Duration) -> InputResult<Self> {
         let path = folder.join(STATE);
         let text = std::fs::read_to_string(&path).map_err(InputError::io("read", &path))?;
-        let state: State = serde_json::from_str(&text)
-            .map_err(|error| InputError::data(&path, format!("not the state of an extraction: {error}")))?;
+        let state: State = serde_json::from_str(&text).map_err(|error| {
+            InputError::data(&path, format!("not the state of an extraction: {error}"))
+        })?;
         if state.version != VERSION || state.request != request {
             return Err(InputError::data(
                 folder,
@@ -147,7 +148,11 @@ impl Parts {
     }
 
     /// Adds rows: for each column its numbers. The first rows decide which columns there are.
-    pub(super) fn append(&mut self, rows: usize, columns: Vec<(Column, Numbers)>) -> InputResult<()> {
+    pub(super) fn append(
+        &mut self,
+        rows: usize,
+        columns: Vec<(Column, Numbers)>,
+    ) -> InputResult<()> {
         if self.state.columns.is_empty() {
             for (index, (column, _)) in columns.iter().enumerate() {
                 let path = part_path(&self.folder, index);
@@ -170,7 +175,9 @@ impl Parts {
                 ));
             }
             let path = part_path(&self.folder, index);
-            numbers.write(column.kept, &mut self.files[index]).map_err(InputError::io("write", &path))?;
+            numbers
+                .write(column.kept, &mut self.files[index])
+                .map_err(InputError::io("write", &path))?;
         }
         self.state.rows += rows;
         Ok(())

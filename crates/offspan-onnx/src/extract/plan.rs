@@ -82,7 +82,11 @@ pub(super) struct Plan {
 
 impl Plan {
     /// What was asked for, or else what enters the last linear layer.
-    pub(super) fn find(model: &OnnxModel, wanted: &[FeatureTensor], maps: &Maps) -> InputResult<Self> {
+    pub(super) fn find(
+        model: &OnnxModel,
+        wanted: &[FeatureTensor],
+        maps: &Maps,
+    ) -> InputResult<Self> {
         let graph = model.graph();
         let head = find_head(graph);
         let layers = match (wanted, &head) {
@@ -205,8 +209,9 @@ fn last_values(graph: &GraphProto) -> String {
 /// The maps that a value is the average of.
 fn maps_before(graph: &GraphProto, features: &str) -> Option<String> {
     const LONGEST_WAY: usize = 16;
-    let outputs =
-        |node: &'_ NodeProto| node.output.iter().cloned().map(|name| (name, node.clone())).collect::<Vec<_>>();
+    let outputs = |node: &'_ NodeProto| {
+        node.output.iter().cloned().map(|name| (name, node.clone())).collect::<Vec<_>>()
+    };
     let sources: HashMap<String, NodeProto> = graph.node.iter().flat_map(outputs).collect();
     let mut name = features.to_owned();
     for _ in 0..LONGEST_WAY {

@@ -83,9 +83,8 @@ pub(super) fn pool(value: Value, how: Pool, layout: Layout) -> Result<Value, Str
     for row in value.numbers.chunks_exact(width.max(1)) {
         for channel in 0..channels {
             let (outer, inner) = (channel / places.inner, channel % places.inner);
-            let at = |position: usize| {
-                row[(outer * places.positions + position) * places.inner + inner]
-            };
+            let at =
+                |position: usize| row[(outer * places.positions + position) * places.inner + inner];
             numbers.push(match how {
                 Pool::Cls => at(0),
                 Pool::Max => (0..places.positions).map(at).fold(f32::NEG_INFINITY, f32::max),

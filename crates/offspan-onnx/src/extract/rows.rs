@@ -32,7 +32,10 @@ impl Rows {
                 ));
             }
             if value.shape.contains(&0) {
-                return Err(format!("`{name}`: expected numbers, got none (shape {:?})", value.shape));
+                return Err(format!(
+                    "`{name}`: expected numbers, got none (shape {:?})",
+                    value.shape
+                ));
             }
         }
         let take = |name: &str| {
@@ -53,11 +56,14 @@ impl Rows {
             .collect::<Result<_, String>>()?;
         let logits = plan.logits.as_ref().map(|name| match take(name) {
             value if value.shape.len() == 2 => Ok(value),
-            value => Err(named(name, format!("expected logits [rows, classes], got {:?}", value.shape))),
+            value => {
+                Err(named(name, format!("expected logits [rows, classes], got {:?}", value.shape)))
+            }
         });
-        let maps = plan.maps.as_ref().map(|name| {
-            channels_first(take(name), layout).map_err(|reason| named(name, reason))
-        });
+        let maps = plan
+            .maps
+            .as_ref()
+            .map(|name| channels_first(take(name), layout).map_err(|reason| named(name, reason)));
         Ok(Rows { features, logits: logits.transpose()?, maps: maps.transpose()? })
     }
 

@@ -48,7 +48,13 @@ impl Extractor {
     }
 
     /// Runs the model over a batch and keeps its rows.
-    fn take(&mut self, data: &Data, batch: Batch, size: usize, parts: &mut Parts) -> InputResult<()> {
+    fn take(
+        &mut self,
+        data: &Data,
+        batch: Batch,
+        size: usize,
+        parts: &mut Parts,
+    ) -> InputResult<()> {
         let Batch { rows, failures, .. } = batch;
         let mut failures = failures.into_iter();
         if self.options.on_error == OnError::Stop
@@ -102,7 +108,8 @@ impl Extractor {
             match rows.not_finite(index) {
                 None => kept.push(index),
                 Some(value) => {
-                    let reason = format!("the network gives {value} for it; every feature must be finite");
+                    let reason =
+                        format!("the network gives {value} for it; every feature must be finite");
                     if self.options.on_error == OnError::Stop {
                         return Err(InputError::data(&data.row_name(*item), reason));
                     }
@@ -146,7 +153,10 @@ impl Extractor {
         for (layer, features) in self.plan.layers.iter().zip(&rows.features) {
             let Some(head) = self.plan.head_of(layer) else { continue };
             let wrong = |reason: String| {
-                self.model.wrong(format!("`{}` does not enter the last linear layer: {reason}", layer.tensor))
+                self.model.wrong(format!(
+                    "`{}` does not enter the last linear layer: {reason}",
+                    layer.tensor
+                ))
             };
             if features.shape[1] != head.width || logits.shape[1] != head.classes {
                 return Err(wrong(format!(
@@ -159,7 +169,8 @@ impl Extractor {
             let largest = logits.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             for (class, &logit) in logits.iter().enumerate() {
                 let weight = &head.weight[class * head.width..(class + 1) * head.width];
-                let sum: f64 = weight.iter().zip(row).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
+                let sum: f64 =
+                    weight.iter().zip(row).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
                 let expected = (sum + f64::from(head.bias[class])) as f32;
                 if (expected - logit).abs() > TOLERANCE * largest {
                     return Err(wrong(format!(

@@ -61,7 +61,9 @@ fn decode_bytes(path: &Path, bytes: &[u8]) -> InputResult<Pixels> {
             ));
         }
         if !header.is_whole {
-            return Err(wrong("the JPEG ends before its image does: the file is truncated".to_owned()));
+            return Err(wrong(
+                "the JPEG ends before its image does: the file is truncated".to_owned(),
+            ));
         }
     }
     let (width, height) = ImageReader::with_format(Cursor::new(bytes), format)

@@ -53,8 +53,9 @@ impl Preparer {
             Channels::Bgr => pixel[2 - channel],
             Channels::Gray => brightness(pixel),
         };
-        let value =
-            |pixel: [u8; 3], channel: usize| self.numbers[channel][usize::from(byte(pixel, channel))];
+        let value = |pixel: [u8; 3], channel: usize| {
+            self.numbers[channel][usize::from(byte(pixel, channel))]
+        };
         match self.steps.layout {
             Layout::Nchw => Prepared {
                 shape: vec![channels, height, width],
@@ -82,7 +83,7 @@ fn brightness([red, green, blue]: [u8; 3]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::preprocess::{ImageInput, Preset, PreprocessChoice};
+    use crate::image::preprocess::{ImageInput, PreprocessChoice, Preset};
 
     fn steps(channels: Channels, layout: Layout) -> Preprocess {
         let choice = PreprocessChoice {
@@ -90,8 +91,7 @@ mod tests {
             channels: Some(channels),
             ..PreprocessChoice::default()
         };
-        let input =
-            ImageInput { layout, channels: channels.count(), height: 0, width: 0 };
+        let input = ImageInput { layout, channels: channels.count(), height: 0, width: 0 };
         choice.resolve(input).unwrap()
     }
 

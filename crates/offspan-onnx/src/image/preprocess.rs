@@ -331,11 +331,14 @@ impl Preprocess {
                 ));
             }
         }
-        let sides = [self.crop, match self.resize {
-            Some(Resize::Shorter { pixels }) => Some((pixels, pixels)),
-            Some(Resize::Exact { height, width }) => Some((height, width)),
-            None => None,
-        }];
+        let sides = [
+            self.crop,
+            match self.resize {
+                Some(Resize::Shorter { pixels }) => Some((pixels, pixels)),
+                Some(Resize::Exact { height, width }) => Some((height, width)),
+                None => None,
+            },
+        ];
         for (height, width) in sides.into_iter().flatten() {
             if !(1..=LONGEST_SIDE).contains(&height) || !(1..=LONGEST_SIDE).contains(&width) {
                 return Err(InputError::setting(
@@ -451,10 +454,7 @@ mod tests {
             "resized to 224 × 224 (bilinear), rgb bytes / 127.5, minus 1, over 1, nhwc"
         );
         let none = preset(Preset::None).resolve(RESNET).unwrap();
-        assert_eq!(
-            none.to_string(),
-            "not resized, rgb bytes as they are, minus 0, over 1, nchw"
-        );
+        assert_eq!(none.to_string(), "not resized, rgb bytes as they are, minus 0, over 1, nchw");
     }
 
     #[test]
@@ -475,7 +475,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_the_network_is_refused() {
-        let refused = |choice: PreprocessChoice, input| choice.resolve(input).unwrap_err().to_string();
+        let refused =
+            |choice: PreprocessChoice, input| choice.resolve(input).unwrap_err().to_string();
         let crop = PreprocessChoice { crop: Some(Size::One(200)), ..PreprocessChoice::default() };
         assert_eq!(
             refused(crop, RESNET),

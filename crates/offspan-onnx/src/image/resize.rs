@@ -120,9 +120,8 @@ mod tests {
     #[test]
     fn a_crop_larger_than_the_image_has_a_black_border() {
         let cropped = centre_crop(picture(2, 1), (3, 5));
-        let lit: Vec<usize> = (0..15)
-            .filter(|pixel| cropped.rgb[3 * pixel..3 * pixel + 3] != [0, 0, 0])
-            .collect();
+        let lit: Vec<usize> =
+            (0..15).filter(|pixel| cropped.rgb[3 * pixel..3 * pixel + 3] != [0, 0, 0]).collect();
         // Line 1, columns 1 and 2; the pixel of column 1 is black itself.
         assert_eq!(lit, [7]);
         assert_eq!(cropped.rgb[3 * 7..3 * 8], [1, 0, 1]);

@@ -20,7 +20,11 @@ pub(super) fn opset(model: &ModelProto) -> Option<i64> {
 pub(super) fn check(model: &ModelProto) -> Result<(), String> {
     let graph = model.graph.as_ref().ok_or("it has no graph")?;
     match opset(model) {
-        None => return Err("it does not say which version of operators it uses (opset_import)".to_owned()),
+        None => {
+            return Err(
+                "it does not say which version of operators it uses (opset_import)".to_owned()
+            );
+        }
         Some(version) if version < OLDEST_OPSET => {
             return Err(format!(
                 "expected operators of version {OLDEST_OPSET} or later, got {version}; export the model again with a \
@@ -46,7 +50,11 @@ struct Counts {
 }
 
 /// Checks a graph and those inside its nodes; `outer` are the values that surrounding graphs have.
-fn check_graph(graph: &GraphProto, outer: &HashSet<&str>, counts: &mut Counts) -> Result<(), String> {
+fn check_graph(
+    graph: &GraphProto,
+    outer: &HashSet<&str>,
+    counts: &mut Counts,
+) -> Result<(), String> {
     counts.nodes += graph.node.len();
     counts.graphs += 1;
     if counts.nodes > MOST_NODES || counts.graphs > MOST_GRAPHS {

@@ -43,12 +43,7 @@ pub(crate) fn cut(model: &ModelProto, outputs: &[String]) -> ModelProto {
             .filter(|tensor| needed.contains(tensor.name()))
             .cloned()
             .collect(),
-        input: graph
-            .input
-            .iter()
-            .filter(|input| needed.contains(input.name()))
-            .cloned()
-            .collect(),
+        input: graph.input.iter().filter(|input| needed.contains(input.name())).cloned().collect(),
         output: outputs.iter().map(typed).collect(),
         ..GraphProto::default()
     };

@@ -23,12 +23,12 @@ pub(crate) struct ModelInput {
 impl ModelInput {
     pub(crate) fn of(model: &OnnxModel) -> InputResult<Self> {
         let graph = model.graph();
-        let has_default =
-            |name: &str| graph.initializer.iter().any(|tensor| tensor.name() == name);
+        let has_default = |name: &str| graph.initializer.iter().any(|tensor| tensor.name() == name);
         let given: Vec<&ValueInfoProto> =
             graph.input.iter().filter(|input| !has_default(input.name())).collect();
         let &[input] = given.as_slice() else {
-            let names: Vec<String> = given.iter().take(8).map(|input| short(input.name())).collect();
+            let names: Vec<String> =
+                given.iter().take(8).map(|input| short(input.name())).collect();
             return Err(model.wrong(format!(
                 "expected a model with one input, got {} ({})",
                 given.len(),
@@ -44,8 +44,10 @@ impl ModelInput {
         };
         let element = tensor.elem_type.unwrap_or(0);
         if element != DataType::Float as i32 {
-            let name = DataType::try_from(element)
-                .map_or_else(|_| format!("type number {element}"), |known| format!("{known:?}").to_lowercase());
+            let name = DataType::try_from(element).map_or_else(
+                |_| format!("type number {element}"),
+                |known| format!("{known:?}").to_lowercase(),
+            );
             return wrong(format!("expected numbers in single precision (float), got {name}"));
         }
         let Some(shape) = &tensor.shape else {
@@ -110,7 +112,12 @@ impl ModelInput {
             Layout::Nhwc => (third, first, second),
         };
         let size = |size: Option<usize>| size.unwrap_or(0);
-        Ok(ImageInput { layout, channels: size(channels), height: size(height), width: size(width) })
+        Ok(ImageInput {
+            layout,
+            channels: size(channels),
+            height: size(height),
+            width: size(width),
+        })
     }
 
     /// Fails unless rows of this shape can be given.
@@ -130,7 +137,9 @@ impl ModelInput {
 }
 
 fn shape_in_words(sizes: &[Option<usize>]) -> String {
-    let shown: Vec<String> =
-        sizes.iter().map(|size| size.map_or_else(|| "?".to_owned(), |size| size.to_string())).collect();
+    let shown: Vec<String> = sizes
+        .iter()
+        .map(|size| size.map_or_else(|| "?".to_owned(), |size| size.to_string()))
+        .collect();
     format!("[{}]", shown.join(", "))
 }

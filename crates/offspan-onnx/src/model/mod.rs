@@ -43,9 +43,8 @@ impl OnnxModel {
         let bytes = read_file(path)?;
         let mut hash = Xxh3::new();
         hash.update(&bytes);
-        let mut proto = ModelProto::decode(bytes).map_err(|error| {
-            wrong(format!("not an ONNX model, or a truncated one: {error}"))
-        })?;
+        let mut proto = ModelProto::decode(bytes)
+            .map_err(|error| wrong(format!("not an ONNX model, or a truncated one: {error}")))?;
         if proto.graph.is_none() {
             return Err(wrong("not an ONNX model: it has no graph".to_owned()));
         }
@@ -97,7 +96,10 @@ impl OnnxModel {
 fn read_file(path: &Path) -> InputResult<Bytes> {
     let metadata = std::fs::metadata(path).map_err(InputError::io("open", path))?;
     if !metadata.is_file() {
-        return Err(InputError::model(path, "expected a file with an ONNX model, got something else"));
+        return Err(InputError::model(
+            path,
+            "expected a file with an ONNX model, got something else",
+        ));
     }
     let size = metadata.len();
     if size == 0 {

@@ -20,7 +20,11 @@ struct Known<'a> {
 }
 
 /// Fails if a value would be too large with an input of this shape.
-pub(crate) fn check_sizes(model: &ModelProto, input: &str, shape: &[Option<usize>]) -> Result<(), String> {
+pub(crate) fn check_sizes(
+    model: &ModelProto,
+    input: &str,
+    shape: &[Option<usize>],
+) -> Result<(), String> {
     let Some(graph) = &model.graph else { return Ok(()) };
     let mut known = Known::default();
     for tensor in &graph.initializer {
@@ -73,14 +77,42 @@ impl<'a> Known<'a> {
     /// The shape of a node's first output, if it can be told.
     fn result(&self, node: &NodeProto) -> Option<Shape> {
         match node.op_type() {
-            "Relu" | "Sigmoid" | "Tanh" | "Identity" | "Dropout" | "Cast" | "Clip" | "LeakyRelu" | "HardSigmoid"
-            | "HardSwish" | "Elu" | "Selu" | "Celu" | "Erf" | "Exp" | "Log" | "Sqrt" | "Neg" | "Abs" | "Softplus"
-            | "Softmax" | "LogSoftmax" | "BatchNormalization" | "LayerNormalization" | "InstanceNormalization"
-            | "Gelu" | "Mish" | "LRN" | "Reciprocal" | "Floor" | "Ceil" | "Round" | "Not" => {
-                self.shape(node, 0).cloned()
-            }
-            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Max" | "Min" | "Sum" | "Mean" | "Where" | "PRelu" | "Equal"
-            | "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" | "And" | "Or" | "Xor" | "Mod" => {
+            "Relu"
+            | "Sigmoid"
+            | "Tanh"
+            | "Identity"
+            | "Dropout"
+            | "Cast"
+            | "Clip"
+            | "LeakyRelu"
+            | "HardSigmoid"
+            | "HardSwish"
+            | "Elu"
+            | "Selu"
+            | "Celu"
+            | "Erf"
+            | "Exp"
+            | "Log"
+            | "Sqrt"
+            | "Neg"
+            | "Abs"
+            | "Softplus"
+            | "Softmax"
+            | "LogSoftmax"
+            | "BatchNormalization"
+            | "LayerNormalization"
+            | "InstanceNormalization"
+            | "Gelu"
+            | "Mish"
+            | "LRN"
+            | "Reciprocal"
+            | "Floor"
+            | "Ceil"
+            | "Round"
+            | "Not" => self.shape(node, 0).cloned(),
+            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Max" | "Min" | "Sum" | "Mean" | "Where"
+            | "PRelu" | "Equal" | "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" | "And"
+            | "Or" | "Xor" | "Mod" => {
                 let shapes: Option<Vec<&Shape>> =
                     (0..node.input.len()).map(|input| self.shape(node, input)).collect();
                 shapes?.into_iter().fold(Some(Vec::new()), |all, shape| broadcast(&all?, shape))
@@ -97,12 +129,16 @@ impl<'a> Known<'a> {
                 )
             }
             "ConstantOfShape" => self.numbers(node, 0).map(|sizes| from_numbers(&sizes)),
-            "Expand" => {
-                broadcast(self.shape(node, 0)?, &from_numbers(&self.numbers(node, 1)?))
-            }
+            "Expand" => broadcast(self.shape(node, 0)?, &from_numbers(&self.numbers(node, 1)?)),
             "Tile" => {
                 let times = from_numbers(&self.numbers(node, 1)?);
-                Some(self.shape(node, 0)?.iter().zip(times).map(|(&a, b)| times_known(a, b)).collect())
+                Some(
+                    self.shape(node, 0)?
+                        .iter()
+                        .zip(times)
+                        .map(|(&a, b)| times_known(a, b))
+                        .collect(),
+                )
             }
             "Range" => {
                 let [start, limit, step] = [0, 1, 2].map(|input| self.numbers(node, input));
@@ -118,7 +154,11 @@ impl<'a> Known<'a> {
             "Pad" => {
                 let (shape, pads) = (self.shape(node, 0)?, self.numbers(node, 1)?);
                 let both = |axis: usize| {
-                    Some(pads.get(axis)?.max(&0).checked_add(*pads.get(axis + shape.len())?.max(&0))?)
+                    Some(
+                        pads.get(axis)?
+                            .max(&0)
+                            .checked_add(*pads.get(axis + shape.len())?.max(&0))?,
+                    )
                 };
                 Some((0..shape.len()).map(|axis| plus(shape[axis], both(axis))).collect())
             }
@@ -138,7 +178,13 @@ impl<'a> Known<'a> {
             }
             "GlobalAveragePool" | "GlobalMaxPool" => {
                 let shape = self.shape(node, 0)?;
-                Some(shape.iter().enumerate().map(|(i, &size)| if i < 2 { size } else { Some(1) }).collect())
+                Some(
+                    shape
+                        .iter()
+                        .enumerate()
+                        .map(|(i, &size)| if i < 2 { size } else { Some(1) })
+                        .collect(),
+                )
             }
             _ => None,
         }
@@ -160,7 +206,8 @@ impl<'a> Known<'a> {
     fn joined(&self, node: &NodeProto) -> Option<Shape> {
         let mut joined = self.shape(node, 0)?.clone();
         let axis = attribute(node, "axis")?;
-        let axis = usize::try_from(if axis < 0 { axis + joined.len() as i64 } else { axis }).ok()?;
+        let axis =
+            usize::try_from(if axis < 0 { axis + joined.len() as i64 } else { axis }).ok()?;
         for input in 1..node.input.len() {
             let more = *self.shape(node, input)?.get(axis)?;
             let size = joined.get_mut(axis)?;
@@ -189,7 +236,12 @@ impl<'a> Known<'a> {
 }
 
 /// What a window that slides over an input gives, at most.
-fn slid(node: &NodeProto, shape: &Shape, kernel: &[Option<u64>], channels: Option<u64>) -> Option<Shape> {
+fn slid(
+    node: &NodeProto,
+    shape: &Shape,
+    kernel: &[Option<u64>],
+    channels: Option<u64>,
+) -> Option<Shape> {
     let (strides, pads) = (ints(node, "strides").unwrap_or_default(), ints(node, "pads"));
     let pads = pads.unwrap_or_default();
     let mut out = vec![*shape.first()?, channels];
@@ -207,10 +259,7 @@ fn product(left: &Shape, right: &Shape) -> Option<Shape> {
     if right.len() < 2 {
         return None;
     }
-    let outer = broadcast(
-        &left[..left.len() - 2].to_vec(),
-        &right[..right.len() - 2].to_vec(),
-    )?;
+    let outer = broadcast(&left[..left.len() - 2].to_vec(), &right[..right.len() - 2].to_vec())?;
     Some(outer.into_iter().chain([rows, columns]).collect())
 }
 

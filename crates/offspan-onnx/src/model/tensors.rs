@@ -46,7 +46,10 @@ pub(super) fn element_size(tensor: &TensorProto) -> Result<u64, String> {
         Ok(DataType::Float | DataType::Int32 | DataType::Uint32) => 4,
         Ok(DataType::Double | DataType::Int64 | DataType::Uint64) => 8,
         Ok(DataType::String | DataType::Undefined) | Err(_) => {
-            return Err(format!("{} is of a type (number {number}) that cannot be used", label(tensor)));
+            return Err(format!(
+                "{} is of a type (number {number}) that cannot be used",
+                label(tensor)
+            ));
         }
     })
 }
@@ -67,7 +70,11 @@ pub(super) fn check(tensor: &TensorProto) -> Result<(), String> {
     };
     if let Some(raw) = &tensor.raw_data {
         let expected = elements * size;
-        return if raw.len() as u64 == expected { Ok(()) } else { wrong("bytes", expected, raw.len()) };
+        return if raw.len() as u64 == expected {
+            Ok(())
+        } else {
+            wrong("bytes", expected, raw.len())
+        };
     }
     let typed = [
         tensor.float_data.len(),
@@ -93,12 +100,9 @@ pub(super) fn whole_numbers(tensor: &TensorProto) -> Option<Vec<i64>> {
             None => tensor.int64_data.clone(),
         }),
         Ok(DataType::Int32) => Some(match raw {
-            Some(raw) => raw
-                .as_chunks()
-                .0
-                .iter()
-                .map(|&word| i64::from(i32::from_le_bytes(word)))
-                .collect(),
+            Some(raw) => {
+                raw.as_chunks().0.iter().map(|&word| i64::from(i32::from_le_bytes(word))).collect()
+            }
             None => tensor.int32_data.iter().copied().map(i64::from).collect(),
         }),
         _ => None,

@@ -16,7 +16,8 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, 
     set_hook(Box::new(|_| {}));
     let result = catch_unwind(AssertUnwindSafe(work));
     set_hook(before);
-    result.unwrap_or_else(|panic| Err(format!("the model does what it must not: {}", words(&*panic))))
+    result
+        .unwrap_or_else(|panic| Err(format!("the model does what it must not: {}", words(&*panic))))
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

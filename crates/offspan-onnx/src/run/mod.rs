@@ -63,7 +63,10 @@ pub(crate) struct Program {
 }
 
 /// Starts an engine.
-pub(crate) fn start(engine: Engine, program: Program) -> InputResult<Result<Box<dyn Runner>, String>> {
+pub(crate) fn start(
+    engine: Engine,
+    program: Program,
+) -> InputResult<Result<Box<dyn Runner>, String>> {
     match engine {
         Engine::Rten => Ok(pure_rust::start(program)),
         #[cfg(feature = "ort")]

@@ -50,7 +50,9 @@ impl Runner for PureRust {
             .zip(values)
             .map(|((name, _), value)| {
                 let Some(tensor) = value.into_tensor::<f32>() else {
-                    return Err(format!("`{name}`: expected numbers in single precision, got others"));
+                    return Err(format!(
+                        "`{name}`: expected numbers in single precision, got others"
+                    ));
                 };
                 Ok(Value { shape: tensor.shape().to_vec(), numbers: tensor.into_data() })
             })
