@@ -17,8 +17,12 @@ pub(crate) fn of<'py>(
     for constant in &graph.constants {
         let shape = constant.shape.clone();
         let array = match &constant.numbers {
-            Numbers::Single(numbers) => PyArray1::from_slice(py, numbers).reshape(shape)?.into_any(),
-            Numbers::Double(numbers) => PyArray1::from_slice(py, numbers).reshape(shape)?.into_any(),
+            Numbers::Single(numbers) => {
+                PyArray1::from_slice(py, numbers).reshape(shape)?.into_any()
+            }
+            Numbers::Double(numbers) => {
+                PyArray1::from_slice(py, numbers).reshape(shape)?.into_any()
+            }
             Numbers::Index(numbers) => PyArray1::from_slice(py, numbers).reshape(shape)?.into_any(),
             Numbers::Flag(numbers) => PyArray1::from_slice(py, numbers).reshape(shape)?.into_any(),
         };

@@ -1,6 +1,6 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch|torch-current|cluster|dask|spark|ray] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|cluster|dask|spark|ray] [pytest options]
 
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
 (`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
@@ -49,6 +49,8 @@ def main() -> None:
         torch_current(words)
     elif only is None:
         print("The tests of torch.compile and torch.export were left out: `make test-torch-current` runs them.")
+    if only in (None, "onnx"):
+        onnx(words)
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
@@ -64,11 +66,10 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     # Optional everywhere: without them, their tests say that they were left out.
-    for extra in ("pyarrow", "polars", "fsspec", "onnxruntime"):
+    for extra in ("pyarrow", "polars", "fsspec"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
         if subprocess.run(words_of_pip, check=False).returncode:
             print(f"{extra} cannot be installed here; tests that need it will be skipped.")
-    javascript()
     installed = install_built(python)
     run(
         python,
@@ -77,6 +78,8 @@ def core(words: list[str]) -> None:
         TESTS,
         "--ignore",
         TESTS / "with_torch",
+        "--ignore",
+        TESTS / "with_onnx",
         "--ignore",
         TESTS / "cluster",
         "-p",
@@ -133,6 +136,18 @@ def torch_current(words: list[str]) -> None:
     install_built(python)
     tests = [TESTS / "with_torch" / f"test_{name}.py" for name in ("native", "guard", "compilers", "module")]
     run(python, "-m", "pytest", *tests, "-p", "no:cacheprovider", *words)
+
+
+def onnx(words: list[str]) -> None:
+    """Exported detectors in ONNX Runtime, after ONNX's own checker has passed them, and the page of deployment."""
+    python = environment(FOLDER / "onnx")
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, "pytest", "numpy", "onnx", "onnxruntime"], check=False).returncode:
+        print("The tests of exported detectors were left out: pip could not install onnx and onnxruntime.")
+        return
+    javascript()
+    install_built(python)
+    run(python, "-m", "pytest", TESTS / "with_onnx", TESTS / "test_deploy.py", "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:

@@ -14,7 +14,7 @@ use crate::output::{Failure, Json};
 use crate::progress::Progress;
 
 /// One sentence for every command that writes files.
-const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
+pub(crate) const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -27,6 +27,7 @@ const FORCE: &str = "Replace files of another kind, too; an input is never repla
 First steps:
   offspan demo                                     see it work on embedded data
   offspan fit train.npy -o net.offspan             needs no parameters and no OoD data
+  offspan fit model.onnx images/ -o net.offspan    the same from a classifier and its training images
   offspan score net.offspan new.npy                one line per row: score, p-value, in or out
   offspan eval PACK --method pca,kpca-nys,knn      compare methods on a pack folder
   offspan eval PACK --method all --report out/     the same as a page with pictures
@@ -49,12 +50,18 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the whole way on embedded data: fit, score, evaluate
     Demo(DemoArgs),
+    /// Run an ONNX model over images or arrays and write a pack of its features
+    #[cfg(feature = "onnx")]
+    Extract(crate::model_args::ExtractArgs),
     /// Fit a detector to training features
     Fit(FitArgs),
     /// Score rows with a detector
     Score(ScoreArgs),
     /// Set a detector's threshold anew, or test whether later rows still fit it
     Calibrate(CalibrateArgs),
+    /// Write a detector as an ONNX file, alone or behind the model that its features come from
+    #[cfg(feature = "onnx")]
+    Export(ExportArgs),
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
@@ -178,14 +185,20 @@ Examples:
   offspan fit huge.npy --method kpca-rff --checkpoint fit.ckpt -o net.offspan
   offspan fit cache.mmap --raw f64:2048 --method kpca-rff -o net.offspan
   offspan fit train.parquet --columns embedding -o net.offspan
+  offspan fit model.onnx train-images/ -o net.offspan      a classifier and its training images
 
 Rows are read in chunks, so files may be larger than memory. A fit that is killed goes on from its
 last checkpoint when the same command runs again, and ends with the same detector.")]
 pub(crate) struct FitArgs {
     /// A pack folder (its `train`), a feature file (.npy, .npz, .safetensors, .parquet, .arrow, .feather), or a
     /// folder of part files (part-0000.parquet, …)
-    #[arg(value_name = "PACK|FILE")]
+    #[arg(value_name = "PACK|FILE|MODEL.onnx")]
     pub(crate) data: PathBuf,
+
+    /// Behind a model: what it is run over, as `offspan extract` takes it
+    #[cfg(feature = "onnx")]
+    #[arg(value_name = "DATA")]
+    pub(crate) inputs: Option<PathBuf>,
 
     /// Where to write the detector
     #[arg(short, long, value_name = "DETECTOR")]
@@ -231,6 +244,10 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) data_args: DataArgs,
 
+    #[cfg(feature = "onnx")]
+    #[command(flatten)]
+    pub(crate) model_args: crate::model_args::FitModelArgs,
+
     #[command(flatten)]
     pub(crate) method_args: MethodArgs,
 }
@@ -245,6 +262,7 @@ Examples:
   offspan score net.offspan monday.npy tuesday.npy     several files, named in a column of their own
   offspan score net.offspan my-pack/ood                every feature file in a folder
   my-program | offspan score net.offspan -             CSV or .npy on stdin
+  offspan score net.offspan new-images/ --model model.onnx    images, by the model that the detector was fitted with
 
   offspan score net.offspan new.npy --explain          also what each term of the score says of each row
 
@@ -286,6 +304,10 @@ pub(crate) struct ScoreArgs {
     /// use the energy
     #[arg(long, value_name = "FILE")]
     pub(crate) logits: Vec<PathBuf>,
+
+    #[cfg(feature = "onnx")]
+    #[command(flatten)]
+    pub(crate) model_args: crate::model_args::ScoreModelArgs,
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
@@ -338,6 +360,38 @@ pub(crate) struct CalibrateArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+#[cfg(feature = "onnx")]
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan export net.offspan -o net.onnx                             features in; score, is_ood, p_value out
+  offspan export net.offspan --attach model.onnx -o guarded.onnx     the model with these outputs beside its own
+
+The threshold is an input with a default: a caller may give another one. docs/export.md has the methods that can be
+exported, and how closely the scores agree.")]
+pub(crate) struct ExportArgs {
+    /// A detector from `offspan fit`
+    pub(crate) detector: PathBuf,
+
+    /// Where to write the ONNX file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+
+    /// A classifier to put the detector behind
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) attach: Option<PathBuf>,
+
+    /// The model's value that is the features [default: what enters its last linear layer]
+    #[arg(long, value_name = "NAME", requires = "attach")]
+    pub(crate) feature_tensor: Option<String>,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
 }
 
 #[derive(Args)]

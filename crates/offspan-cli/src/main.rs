@@ -4,6 +4,8 @@ mod args;
 mod commands;
 mod interrupt;
 mod method_args;
+#[cfg(feature = "onnx")]
+mod model_args;
 mod output;
 mod output_guard;
 mod progress;
@@ -29,9 +31,13 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
+        #[cfg(feature = "onnx")]
+        Command::Extract(args) => commands::extract::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Score(args) => commands::score::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
+        #[cfg(feature = "onnx")]
+        Command::Export(args) => commands::export::run(&args),
         Command::Monitor(args) => commands::monitor::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Tune(args) => commands::tune::run(&args),

@@ -37,6 +37,16 @@ impl From<StudyError> for Failure {
     }
 }
 
+#[cfg(feature = "onnx")]
+impl From<offspan_onnx::InputError> for Failure {
+    fn from(error: offspan_onnx::InputError) -> Self {
+        match error {
+            offspan_onnx::InputError::Library(error) => Failure::Library(error),
+            other => Failure::Usage(other.to_string()),
+        }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Output(error)

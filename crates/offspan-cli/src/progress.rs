@@ -47,7 +47,7 @@ impl Observer for Progress {
             } else {
                 (
                     ProgressBar::new(steps),
-                    "{msg} [{bar:30}] {human_pos}/{human_len} rows, {eta} left",
+                    "{msg} [{bar:30}] {human_pos}/{human_len} rows, {per_sec}, {eta} left",
                 )
             };
             if let Ok(style) = ProgressStyle::with_template(template) {

@@ -1,5 +1,37 @@
 //! Detectors as ONNX files, and ONNX models as what features come from.
 //!
-//! [`proto`] has the messages that ONNX files are made of.
+//! [`proto`] has the messages that ONNX files are made of, [`find_head`] finds a classifier's last linear layer.
+//! [`export`] makes a model of a detector, [`attach`] puts it behind another model, and [`save`] writes either. With the
+//! feature `extract`, an [`Extractor`] runs a model over images or arrays and writes a pack.
 
+#[cfg(feature = "extract")]
+mod data;
+#[cfg(feature = "extract")]
+mod extract;
+mod export;
+mod graph_search;
+#[cfg(feature = "extract")]
+mod image;
+#[cfg(feature = "extract")]
+mod input_error;
+#[cfg(feature = "extract")]
+mod model;
 pub mod proto;
+#[cfg(feature = "extract")]
+mod run;
+
+pub use export::{Guarded, attach, export, save};
+pub use graph_search::{HeadPlace, find_head};
+#[cfg(feature = "extract")]
+pub use crate::{
+    data::{Data, Split, SplitName, find_splits},
+    extract::{
+        ExtractOptions, Extractor, FeatureTensor, Maps, OnError, PackFile, Pool, Skipped, SplitReport, Steps,
+    },
+    image::{
+        Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size,
+    },
+    input_error::{InputError, InputResult},
+    model::OnnxModel,
+    run::Engine,
+};

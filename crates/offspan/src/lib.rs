@@ -55,7 +55,8 @@ pub use ndarray;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{
-    Decisions, Detector, DetectorInfo, FitOptions, FitPart, FitPlan, PlanOptions, TrainingInfo,
+    Decisions, Detector, DetectorInfo, FitOptions, FitPart, FitPlan, ModelSource, PlanOptions,
+    TrainingInfo,
 };
 pub use error::wording::name_parameters_as_flags;
 pub use error::{Error, Result};

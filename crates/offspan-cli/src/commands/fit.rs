@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use offspan::io::{Content, Input, TrainingData, TrainingInputs, open_dataset};
 use offspan::{
-    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, Observer,
-    Promise,
+    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, ModelSource,
+    Observer, Promise,
 };
 use serde_json::json;
 
@@ -33,10 +33,11 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     guard.file(&args.output, Content::Detector)?;
     args.json.target().check(&guard)?;
     let checkpoint = checkpointing(args, spec, &guard)?;
+    let features = Features::of(args)?;
     let TrainingData { rows: data, head, calibrate: of_pack, .. } =
-        open(&args.data, &args.data_args)?;
-    let calibrate = match &args.calibrate {
-        Some(path) => Some(open_dataset(path, args.data_args.read.reading()?.suited_to(path))?),
+        open(features.path(args), &features.data_args(args))?;
+    let calibrate = match features.calibration(args) {
+        Some(path) => Some(open_dataset(&path, args.data_args.read.reading()?.suited_to(&path))?),
         // Who asks for held-out rows gets them.
         None => of_pack.filter(|_| args.hold_out.is_none()),
     };
@@ -51,6 +52,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         observer: &progress,
     };
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
+    let detector = detector.with_source(features.source(args)?);
     detector.save_over(&args.output)?;
     if let Some(checkpoint) = &checkpoint
         && let Err(error) = detector.remove_checkpoints(checkpoint)
@@ -70,8 +72,78 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
             "info": detector.info(),
         })
     };
-    args.json.target().tell(document, || in_words(args, &detector, seconds, bytes))?;
+    args.json.target().tell(document, || {
+        features.words().to_owned() + &in_words(args, &detector, seconds, bytes)
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the features of a fit come from: its file or pack, or a model that has just given them.
+struct Features {
+    #[cfg(feature = "onnx")]
+    of_model: Option<super::from_model::ModelPack>,
+}
+
+#[cfg(feature = "onnx")]
+impl Features {
+    fn of(args: &FitArgs) -> Result<Self, Failure> {
+        Ok(Features { of_model: super::from_model::extract_for_fit(args)? })
+    }
+
+    fn path<'a>(&'a self, args: &'a FitArgs) -> &'a Path {
+        self.of_model.as_ref().map_or(&*args.data, |model| model.path())
+    }
+
+    /// What belongs to files; a model has given it already.
+    fn data_args(&self, args: &FitArgs) -> DataArgs {
+        match &self.of_model {
+            Some(_) => DataArgs::default(),
+            None => args.data_args.clone(),
+        }
+    }
+
+    fn calibration(&self, args: &FitArgs) -> Option<PathBuf> {
+        let given = args.calibrate.clone()?;
+        Some(self.of_model.as_ref().map_or(given, |model| model.calibration()))
+    }
+
+    fn source(&self, args: &FitArgs) -> Result<Option<ModelSource>, Failure> {
+        match &self.of_model {
+            Some(model) => Ok(Some(model.source.clone())),
+            None => super::from_model::source_of_pack(&args.data),
+        }
+    }
+
+    fn words(&self) -> &str {
+        self.of_model.as_ref().map_or("", |model| &model.words)
+    }
+}
+
+#[cfg(not(feature = "onnx"))]
+impl Features {
+    fn of(_: &FitArgs) -> Result<Self, Failure> {
+        Ok(Features {})
+    }
+
+    fn path<'a>(&self, args: &'a FitArgs) -> &'a Path {
+        &args.data
+    }
+
+    fn data_args(&self, args: &FitArgs) -> DataArgs {
+        args.data_args.clone()
+    }
+
+    fn calibration(&self, args: &FitArgs) -> Option<PathBuf> {
+        args.calibrate.clone()
+    }
+
+    fn source(&self, _: &FitArgs) -> Result<Option<ModelSource>, Failure> {
+        Ok(None)
+    }
+
+    fn words(&self) -> &str {
+        ""
+    }
 }
 
 fn checkpointing(

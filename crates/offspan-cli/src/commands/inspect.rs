@@ -53,6 +53,18 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         info.training.width,
         info.training.fingerprint
     );
+    if let Some(source) = &info.source {
+        let _ = writeln!(
+            text,
+            "features: `{}` of {} ({}){}",
+            source.feature_tensor,
+            source.model,
+            source.hash,
+            source.preprocess.as_ref().map_or_else(String::new, |steps| {
+                format!("\nimages: {}", json!(steps))
+            })
+        );
+    }
     for (summary, eigenvalues) in detector.kpca_summaries().iter().zip(detector.eigenvalues()) {
         text += &summary_in_words(summary);
         text += "directions needed for a share of the variance:";

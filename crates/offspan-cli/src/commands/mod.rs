@@ -3,7 +3,13 @@
 pub(crate) mod calibrate;
 pub(crate) mod demo;
 pub(crate) mod eval;
+#[cfg(feature = "onnx")]
+pub(crate) mod export;
+#[cfg(feature = "onnx")]
+pub(crate) mod extract;
 pub(crate) mod fit;
+#[cfg(feature = "onnx")]
+pub(crate) mod from_model;
 pub(crate) mod inspect;
 pub(crate) mod methods;
 pub(crate) mod monitor;

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     if let Some((_, flag)) = needs_calibration.iter().find(|(given, _)| *given) {
         detector.calibration_for(flag)?;
     }
-    let inputs = inputs(args)?;
+    let Inputs { rows: inputs, names, keeps_files: _kept } = Inputs::of(args, &detector)?;
     let progress = Progress::default();
     let (scores, verdict) = if detector.calibration().is_some() {
         let decisions = detector.decide(&inputs, args.fdr, &progress)?;
@@ -61,11 +61,9 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
     };
     let explained = if args.explain { explain(&detector, &inputs, &progress)? } else { None };
     drop(progress);
-    // A single file needs no name; a folder of one does, or the columns would hang on its contents.
-    let named = inputs.len() > 1 || args.files.iter().any(is_pack);
     let out = verdict.as_ref().map_or(0, Decisions::out);
     let answer = if args.check && out > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS };
-    let csv = || csv(&scores, verdict.as_ref(), explained.as_ref(), named.then_some(&inputs));
+    let csv = || csv(&scores, verdict.as_ref(), explained.as_ref(), names.as_deref());
     let written = match format {
         Some((path, Format::Npy)) => write_npy_f64(path, &scores).map_err(Failure::from),
         Some((path, Format::Csv)) => write_text(path, &csv()).map_err(Failure::from),
@@ -84,8 +82,8 @@ pub(crate) fn run(args: &ScoreArgs) -> Outcome {
                         .as_ref()
                         .map(|v| v.is_out.iter().map(|&out| decision(out)).collect::<Vec<_>>()),
                 });
-                if named {
-                    document["files"] = files(&inputs);
+                if let Some(names) = &names {
+                    document["files"] = files(names);
                 }
                 if let Some(explained) = &explained {
                     document["explain"] = json!({ "terms": terms(explained) });
@@ -118,6 +116,38 @@ fn format_of(path: &Path) -> Result<Format, Failure> {
             "{}: expected a name that ends in .npy or .csv",
             path.display()
         ))),
+    }
+}
+
+/// A file, and how many rows are of it.
+type FileRows = (String, usize);
+
+/// What is to be scored.
+struct Inputs {
+    rows: Vec<Dataset<'static>>,
+    /// Which rows are of which file, in order, where that is to be told.
+    names: Option<Vec<FileRows>>,
+    /// Keeps files of features that are there for the time of the command.
+    keeps_files: Box<dyn std::any::Any>,
+}
+
+impl Inputs {
+    fn of(args: &ScoreArgs, detector: &Detector) -> Result<Self, Failure> {
+        #[cfg(feature = "onnx")]
+        if let Some(mut model) = super::from_model::extract_for_score(args, detector)? {
+            model.skipped.iter().for_each(|line| crate::output::remark(line));
+            let rows = std::mem::take(&mut model.datasets);
+            let names = Some(std::mem::take(&mut model.names));
+            return Ok(Inputs { rows, names, keeps_files: Box::new(model) });
+        }
+        #[cfg(not(feature = "onnx"))]
+        let _ = detector;
+        let rows = inputs(args)?;
+        // A single file needs no name; a folder of one does, or the columns would hang on its contents.
+        let named = rows.len() > 1 || args.files.iter().any(is_pack);
+        let name = |input: &Dataset<'_>| (input.name().to_owned(), input.rows());
+        let names = named.then(|| rows.iter().map(name).collect());
+        Ok(Inputs { rows, names, keeps_files: Box::new(()) })
     }
 }
 
@@ -196,8 +226,8 @@ fn decision(out: bool) -> &'static str {
 }
 
 /// Which rows are of which file, in order.
-fn files(inputs: &[Dataset<'_>]) -> Value {
-    inputs.iter().map(|input| json!({ "file": input.name(), "rows": input.rows() })).collect()
+fn files(names: &[FileRows]) -> Value {
+    names.iter().map(|(file, rows)| json!({ "file": file, "rows": rows })).collect()
 }
 
 /// What each term says of the rows of all inputs, in order.
@@ -231,7 +261,7 @@ fn csv(
     scores: &[f64],
     verdict: Option<&Decisions>,
     explained: Option<&Explained>,
-    named: Option<&Vec<Dataset<'_>>>,
+    named: Option<&[FileRows]>,
 ) -> String {
     let mut text = String::with_capacity(48 * scores.len() + 32);
     if named.is_some() {
@@ -244,9 +274,7 @@ fn csv(
     }
     text.push('\n');
     let parts: Vec<(String, usize)> = match named {
-        Some(inputs) => {
-            inputs.iter().map(|input| (csv_cell(input.name()) + ",", input.rows())).collect()
-        }
+        Some(names) => names.iter().map(|(file, rows)| (csv_cell(file) + ",", *rows)).collect(),
         None => vec![(String::new(), scores.len())],
     };
     let rows = parts.iter().flat_map(|(file, rows)| (0..*rows).map(move |row| (file, row)));

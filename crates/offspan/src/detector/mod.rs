@@ -4,9 +4,11 @@ mod decision;
 mod explain;
 mod graph;
 mod plan;
+mod source;
 
 pub use decision::Decisions;
 pub use plan::{FitPart, FitPlan, PlanOptions};
+pub use source::ModelSource;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -103,6 +105,9 @@ pub struct DetectorInfo {
     results: ModelSummary,
     /// The stored threshold.
     pub threshold: Option<Threshold>,
+    /// Where the features come from, if a model gave them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ModelSource>,
 }
 
 /// What identifies the rows that a detector was fitted on.
@@ -232,6 +237,7 @@ impl Detector {
             },
             results: fitted.model.summary(),
             threshold: None,
+            source: None,
         };
         Detector { info, model: fitted.model, calibration: None }
     }
@@ -407,6 +413,13 @@ impl Detector {
     #[must_use]
     pub fn info(&self) -> &DetectorInfo {
         &self.info
+    }
+
+    /// Says where the features come from, so that new data can take the same way.
+    #[must_use]
+    pub fn with_source(mut self, source: Option<ModelSource>) -> Self {
+        self.info.source = source;
+        self
     }
 
     /// The stored threshold.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
@@ -39,6 +39,8 @@ pub enum Content {
     Results,
     /// A page of a report or a study.
     Page,
+    /// A detector as an ONNX file, alone or behind a model.
+    Onnx,
     /// No bytes.
     Empty,
     /// None of these.
@@ -55,6 +57,13 @@ const WITH_DOCUMENT: [Content; 7] = [
     Content::FitPlan,
     Content::FitPart,
 ];
+
+/// What the names of our metadata in ONNX files begin with.
+pub const ONNX_METADATA: &str = "offspan.";
+/// The first field of an ONNX file is the version of its format.
+const ONNX_BEGINS: u8 = 0x08;
+/// Metadata come last, and are no longer than this.
+const ONNX_END: u64 = 1 << 16;
 
 /// So much of the beginning tells text from other files.
 const BEGINNING: usize = 4096;
@@ -79,6 +88,9 @@ impl Content {
         if let Ok(file) = TensorFile::open(path) {
             let has_document = |kind: &Content| file.metadata(kind.key()).is_some();
             return Ok(WITH_DOCUMENT.into_iter().find(has_document).unwrap_or(Content::Tensors));
+        }
+        if beginning[0] == ONNX_BEGINS && is_our_onnx(path)? {
+            return Ok(Content::Onnx);
         }
         let text = String::from_utf8_lossy(&beginning);
         let first_line = text.lines().next().unwrap_or_default();
@@ -122,6 +134,7 @@ impl Content {
             Content::Scores => "a file of scores",
             Content::Results => "a JSON document of offspan",
             Content::Page => "a page of offspan",
+            Content::Onnx => "an ONNX file of offspan",
             Content::Empty => "an empty file",
             Content::Other => "a file of another kind",
         }
@@ -173,6 +186,21 @@ fn beginning_of(path: &Path) -> Result<Vec<u8>> {
     let mut beginning = Vec::with_capacity(BEGINNING);
     file.take(BEGINNING as u64).read_to_end(&mut beginning).map_err(Error::io("read", path))?;
     Ok(beginning)
+}
+
+/// What an ONNX file says of itself is at its end.
+fn is_our_onnx(path: &Path) -> Result<bool> {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(ONNX_END)))?;
+        let mut end = Vec::new();
+        file.take(ONNX_END).read_to_end(&mut end)?;
+        Ok(end)
+    };
+    let end: Vec<u8> = read().map_err(Error::io("read", path))?;
+    let key = format!("{ONNX_METADATA}fingerprint");
+    Ok(end.windows(key.len()).any(|part| part == key.as_bytes()))
 }
 
 fn is_our_page(path: &Path) -> Result<bool> {

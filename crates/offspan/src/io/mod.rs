@@ -4,6 +4,7 @@
 //! lie in memory or in a file larger than it. Readers check every size before they touch data, and
 //! writers never leave a half-written file behind.
 
+mod any_rank;
 mod atomic;
 mod block;
 mod bytes;
@@ -30,10 +31,11 @@ mod table;
 mod tensors;
 mod thumbnails;
 
+pub use any_rank::{InputRows, open_inputs};
 pub use atomic::{check_writable, create_atomically, remove_if_exists, write_bytes, write_text};
 pub(crate) use block::Block;
 pub(crate) use bytes::Bytes;
-pub use content::{Content, check_replaces, stored_checksum};
+pub use content::{Content, ONNX_METADATA, check_replaces, stored_checksum};
 pub(crate) use dataset::Gathered;
 pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use folder::{feature_files, open_with_neighbours};

@@ -26,6 +26,9 @@ pub struct MethodInfo {
     pub source: &'static str,
     /// How it was checked.
     pub parity: &'static str,
+    /// Why its detectors cannot be exported to other runtimes; none if they can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_exportable: Option<&'static str>,
     /// Whether it is a step that can come before any score, as in `knn+react`.
     pub is_step: bool,
 }
@@ -57,7 +60,17 @@ impl Listed {
             .unwrap_or_else(|_| unreachable!("nothing is given, so nothing can be wrong"));
         let is_step = Rectification::named(name).is_some();
         let parameters = options.offered();
-        let info = MethodInfo { name, summary, needs, parameters, source, parity, is_step };
+        let not_exportable = default.not_exportable();
+        let info = MethodInfo {
+            name,
+            summary,
+            needs,
+            parameters,
+            source,
+            parity,
+            not_exportable,
+            is_step,
+        };
         Listed { info, default }
     }
 }

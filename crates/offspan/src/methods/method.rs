@@ -75,6 +75,11 @@ pub(crate) trait Method: Debug {
         true
     }
 
+    /// Why a fitted detector has no graph for other runtimes; none if it has one.
+    fn not_exportable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What the names of its checkpoints end in, if its fit can be resumed.
     fn checkpoints(&self) -> Option<&'static [&'static str]> {
         None

@@ -28,6 +28,10 @@ const HINT: &str = "store the last feature maps before pooling as `maps` [rows, 
 const INPUT_HINT: &str = "store what enters the last 1×1 convolution as `block_input` [rows, channels, \
                           height, width] beside `features`";
 
+/// Why there is no graph of it.
+const NO_GRAPH: &str =
+    "the leading part of a row's feature maps comes from eigenvectors, for which ONNX has no operator";
+
 /// Parameters of RankFeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankFeatParams {
@@ -63,6 +67,10 @@ impl Method for RankFeatParams {
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
         Ok(Arc::new(*self))
+    }
+
+    fn not_exportable(&self) -> Option<&'static str> {
+        Some(NO_GRAPH)
     }
 
     fn follows_steps(&self) -> bool {
@@ -231,9 +239,7 @@ impl Scorer for RankFeat {
 
 fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = (rows, builder);
-        Err(not_exportable(
-            "the leading part of a row's feature maps comes from eigenvectors, for which ONNX has no operator",
-        ))
+        Err(not_exportable(NO_GRAPH))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -145,6 +145,10 @@ impl MethodSpec {
         self.params().wants_non_negative()
     }
 
+    pub(super) fn not_exportable(&self) -> Option<&'static str> {
+        self.params().not_exportable()
+    }
+
     pub(super) fn follows_steps(&self) -> bool {
         self.params().follows_steps()
     }

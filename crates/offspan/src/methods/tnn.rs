@@ -21,6 +21,9 @@ use crate::{Error, Result};
 
 const TANGENTS: OptionInfo = option("tangents", "D", "tnn: dimensions of the tangent plane");
 
+/// Why there is no graph of it.
+const NO_GRAPH: &str = "the plane through the neighbours of a row comes from eigenvectors, for which ONNX has no operator";
+
 /// Parameters of TNN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TnnParams {
@@ -67,6 +70,10 @@ impl Method for TnnParams {
         }
         self.bank.check()?;
         Ok(Arc::new(*self))
+    }
+
+    fn not_exportable(&self) -> Option<&'static str> {
+        Some(NO_GRAPH)
     }
 }
 
@@ -144,9 +151,7 @@ impl Scorer for Tnn {
 
 fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = (rows, builder);
-        Err(not_exportable(
-            "the plane through the neighbours of a row comes from eigenvectors, for which ONNX has no operator",
-        ))
+        Err(not_exportable(NO_GRAPH))
     }
 
     fn found(&self) -> Found {

@@ -241,22 +241,19 @@ impl<T: Real> Space<T> {
         linalg::product(discriminants.view(), whitening.t()) / &squares
     }
 
+    /// As [`Space::relative`]: where classes hardly differ, the distance to the nearest and that to all of them are nearly
+    /// the same number, and only this form never takes their difference.
     fn relative_graph(&self, h: Value, builder: &mut Builder<'_>) -> Value {
-        let means = self.means.matrix();
-        let products = builder.linear("means_across", h, means.view());
+        let products = builder.linear("means", h, self.means.matrix().view());
         let products = builder.times(products, 2.0);
         let lengths = builder.vector("mean_lengths", &Array1::from(self.mean_lengths.clone()));
         let brackets = builder.sub(products, lengths);
-        let nearest = builder.place_of_largest(brackets);
-        let means = builder.owned("means", means.clone());
-        let nearest = builder.rows_at(means, nearest);
-        let gap = builder.sub(h, nearest);
-        let distance = builder.squared_length(gap);
-        let factors = builder.vector("factors", &self.factors);
+        let nearest = builder.largest(brackets);
+        let factors = builder.vector("factors", &self.factors.mapv(|factor| factor - 1.0));
         let squares = builder.square(h);
         let together = builder.mul(squares, factors);
         let together = builder.sum(together);
-        builder.sub(together, distance)
+        builder.add(nearest, together)
     }
 
     fn relative(&self, discriminant: ArrayView2<'_, T>) -> Array1<f64> {
