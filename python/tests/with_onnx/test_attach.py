@@ -31,14 +31,9 @@ def features_of(weights: dict[str, np.ndarray], images: np.ndarray) -> np.ndarra
     return np.maximum(images @ weights["hidden"] + weights["hidden_bias"], 0.0)
 
 
-def model(
-    weights: dict[str, np.ndarray], form: str, opset: int, outputs: tuple[str, ...] = ("logits",)
-) -> onnx.ModelProto:
+def model(weights: dict[str, np.ndarray], form: str, opset: int, outputs: tuple[str, ...] = ("logits",)) -> onnx.ModelProto:
     """The network as a model whose last layer is written in one of several forms."""
-    initial = [
-        numpy_helper.from_array(weights["hidden"], "hidden"),
-        numpy_helper.from_array(weights["hidden_bias"], "hb"),
-    ]
+    initial = [numpy_helper.from_array(weights["hidden"], "hidden"), numpy_helper.from_array(weights["hidden_bias"], "hb")]
     nodes = [
         helper.make_node("MatMul", ["images", "hidden"], ["a"]),
         helper.make_node("Add", ["a", "hb"], ["b"]),
@@ -50,9 +45,7 @@ def model(
         nodes.append(helper.make_node("Gemm", ["flat", "last", "lb"], ["logits"], transB=1))
         initial += [numpy_helper.from_array(weights["last"], "last"), bias]
     else:
-        nodes.append(
-            helper.make_node("Constant", [], ["last"], value=numpy_helper.from_array(weights["last"].T.copy(), "x"))
-        )
+        nodes.append(helper.make_node("Constant", [], ["last"], value=numpy_helper.from_array(weights["last"].T.copy(), "x")))
         nodes.append(helper.make_node("Identity", ["pooled"], ["same"]))
         nodes.append(helper.make_node("MatMul", ["same", "last"], ["product"]))
         nodes.append(helper.make_node("Add", ["product", "lb"], ["logits"]))
@@ -76,9 +69,7 @@ def images() -> np.ndarray:
     return np.random.default_rng(4).normal(size=(400, INPUTS)).astype(np.float32)
 
 
-def detector_of(
-    command_line: str, folder: Path, weights: dict[str, np.ndarray], images: np.ndarray, method: str
-) -> Path:
+def detector_of(command_line: str, folder: Path, weights: dict[str, np.ndarray], images: np.ndarray, method: str) -> Path:
     pack = folder / "pack"
     (pack / "ood").mkdir(parents=True, exist_ok=True)
     rows = features_of(weights, images)
@@ -128,9 +119,7 @@ def test_names_that_the_model_has_get_a_prefix(
     outputs = run(session(guarded), {"images": images})
     assert outputs["score"].shape == (400, CLASSES) and outputs["offspan_score"].shape == (400,)
     # A guarded model can be guarded again.
-    offspan(
-        command_line, "export", detector, "--attach", guarded, "-o", tmp_path / "twice.onnx", "--feature-tensor", "flat"
-    )
+    offspan(command_line, "export", detector, "--attach", guarded, "-o", tmp_path / "twice.onnx", "--feature-tensor", "flat")
     assert "offspan_offspan_score" in run(session(tmp_path / "twice.onnx"), {"images": images})
 
 
