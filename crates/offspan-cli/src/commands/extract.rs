@@ -124,7 +124,8 @@ fn in_words(
 ) -> String {
     let mut text = about_model(extractor, args.preprocess.took_usual_preset());
     for (split, report) in done {
-        text += &report_in_words(&split.name.to_string(), &split.path.display().to_string(), report);
+        text +=
+            &report_in_words(&split.name.to_string(), &split.path.display().to_string(), report);
     }
     let rows: usize = done.iter().map(|(_, report)| report.rows - report.resumed).sum();
     let _ = writeln!(text, "{rows} rows in {seconds:.1} s ({:.1} rows/s)", rows as f64 / seconds);
@@ -148,10 +149,12 @@ pub(crate) fn about_model(extractor: &Extractor, usual_preset: bool) -> String {
     let mut text = String::new();
     for (index, (label, source)) in extractor.sources().iter().enumerate() {
         if index == 0 {
-            let _ = writeln!(text, "{}: opset {opset}, input {input}, {}", source.model, source.hash);
+            let _ =
+                writeln!(text, "{}: opset {opset}, input {input}, {}", source.model, source.hash);
         }
         let name = if label.is_empty() { String::new() } else { format!(" of {label}") };
-        let _ = writeln!(text, "features{name}: `{}`, pooled {}", source.feature_tensor, source.pool);
+        let _ =
+            writeln!(text, "features{name}: `{}`, pooled {}", source.feature_tensor, source.pool);
         if index == 0 {
             if let Some(logits) = &source.logit_tensor {
                 let _ = writeln!(text, "logits: `{logits}`");
@@ -162,7 +165,8 @@ pub(crate) fn about_model(extractor: &Extractor, usual_preset: bool) -> String {
         }
     }
     if let Some(steps) = extractor.preprocess() {
-        let whose = if usual_preset { " (torchvision's, for no --preprocess was given)" } else { "" };
+        let whose =
+            if usual_preset { " (torchvision's, for no --preprocess was given)" } else { "" };
         let _ = writeln!(text, "images: {steps}{whose}");
     }
     text
@@ -180,7 +184,11 @@ pub(crate) fn report_in_words(split: &str, data: &str, report: &SplitReport) -> 
     text.push('\n');
     if !report.ignored.is_empty() {
         let first = report.ignored[0].display();
-        let _ = writeln!(text, "  {} files that are no images were left alone ({first}, …)", report.ignored.len());
+        let _ = writeln!(
+            text,
+            "  {} files that are no images were left alone ({first}, …)",
+            report.ignored.len()
+        );
     }
     if !report.skipped.is_empty() {
         let _ = writeln!(text, "  {} images were skipped:", report.skipped.len());
@@ -189,7 +197,11 @@ pub(crate) fn report_in_words(split: &str, data: &str, report: &SplitReport) -> 
         let _ = writeln!(text, "    {}: {}", skipped.path.display(), skipped.reason);
     }
     if report.skipped.len() > MOST_NAMED {
-        let _ = writeln!(text, "    … and {} more (--json names all)", report.skipped.len() - MOST_NAMED);
+        let _ = writeln!(
+            text,
+            "    … and {} more (--json names all)",
+            report.skipped.len() - MOST_NAMED
+        );
     }
     text
 }

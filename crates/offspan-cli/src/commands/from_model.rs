@@ -54,7 +54,8 @@ pub(crate) fn extract_for_fit(args: &FitArgs) -> Result<Option<ModelPack>, Failu
         (!of_files.read.is_default(), "--raw and --columns"),
     ];
     if let Some((_, flags)) = other.iter().find(|(given, _)| *given) {
-        let reason = format!("{flags}: expected feature files, got a model, which gives these itself");
+        let reason =
+            format!("{flags}: expected feature files, got a model, which gives these itself");
         return Err(Failure::Usage(reason));
     }
     if args.model_args.layers() > 1 {
@@ -158,7 +159,8 @@ pub(crate) fn extract_for_score(
     let Some(model) = &args.model_args.model else {
         if args.model_args.is_idle() {
             return Err(Failure::Usage(
-                "--batch, --on-error and --engine are for images; they go with --model MODEL.onnx".to_owned(),
+                "--batch, --on-error and --engine are for images; they go with --model MODEL.onnx"
+                    .to_owned(),
             ));
         }
         return Ok(None);
@@ -177,12 +179,8 @@ pub(crate) fn extract_for_score(
     };
     let mut extractor = Extractor::of_source(model, source, args.model_args.options())?;
     let folder = temporary_folder()?;
-    let mut rows = ModelRows {
-        _folder: folder,
-        datasets: Vec::new(),
-        names: Vec::new(),
-        skipped: Vec::new(),
-    };
+    let mut rows =
+        ModelRows { _folder: folder, datasets: Vec::new(), names: Vec::new(), skipped: Vec::new() };
     for (index, path) in args.files.iter().enumerate() {
         let data = Data::open_flat(path)?.without_labels();
         let split = SplitName::Ood(index.to_string());
@@ -197,8 +195,9 @@ pub(crate) fn extract_for_score(
             rows.names.push((data.name().to_owned(), features.rows()));
         }
         let skipped = report.skipped.iter();
-        rows.skipped
-            .extend(skipped.map(|image| format!("skipped {}: {}", image.path.display(), image.reason)));
+        rows.skipped.extend(
+            skipped.map(|image| format!("skipped {}: {}", image.path.display(), image.reason)),
+        );
         rows.datasets.push(features);
     }
     Ok(Some(rows))

@@ -60,9 +60,10 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
             source.feature_tensor,
             source.model,
             source.hash,
-            source.preprocess.as_ref().map_or_else(String::new, |steps| {
-                format!("\nimages: {}", json!(steps))
-            })
+            source
+                .preprocess
+                .as_ref()
+                .map_or_else(String::new, |steps| { format!("\nimages: {}", json!(steps)) })
         );
     }
     for (summary, eigenvalues) in detector.kpca_summaries().iter().zip(detector.eigenvalues()) {
