@@ -92,6 +92,35 @@ def test_a_compiled_detector_keeps_its_digits(folder, title):
     assert (torch.compile(native, fullgraph=True)(**rows).score - score).abs().max() <= 1e-5 * score.abs().max()
 
 
+class NotCompiled(Convolutional):
+    """A network that a compiler does not read as a whole."""
+
+    def __init__(self, all_of_it: bool) -> None:
+        super().__init__()
+        self.all_of_it = all_of_it
+
+    def forward(self, x):
+        if self.all_of_it:
+            return self.eagerly(x)
+        features = self.features(x)
+        torch._dynamo.graph_break()
+        return self.fc(features)
+
+    @torch._dynamo.disable
+    def eagerly(self, x):
+        return self.fc(self.features(x))
+
+
+@pytest.mark.parametrize("all_of_it", [False, True], ids=["a break", "no part"])
+def test_networks_that_a_compiler_does_not_read_are_watched_all_the_same(all_of_it):
+    torch.compiler.reset()
+    torch.manual_seed(1)
+    guarded = guard(NotCompiled(all_of_it).eval(), batches(400), "pca")
+    compiled = torch.compile(guarded, backend="eager")
+    for seed in range(3):
+        torch.testing.assert_close(compiled(images(5 + seed, seed=seed)).score, guarded(images(5 + seed, seed=seed)).score)
+
+
 def test_autocast_does_not_reach_a_compiled_detector():
     torch.compiler.reset()
     native = guarded_by("kpca-nys").detector
