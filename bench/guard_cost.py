@@ -6,13 +6,14 @@ Needs PyTorch and the package. Features for the fits are drawn (class means, noi
 not depend on what the features mean. Network and guarded networks take turns in one process, and only their ratios count.
 On a machine that others use, too, --cpu-time counts the time of the processor on one thread instead of the clock's.
 With --onnx also ONNX Runtime, for the network and the file that `offspan export --attach` makes of it (needs onnx and
-onnxruntime, and the command line in target/release).
+onnxruntime, and the command line in target/release or where OFFSPAN_CLI says).
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 from compare.turns import take_turns, timed  # noqa: E402
 
-OFFSPAN = ROOT / "target" / "release" / "offspan"
+OFFSPAN = Path(os.environ.get("OFFSPAN_CLI", ROOT / "target" / "release" / "offspan"))
 #: Seconds that each has in a round.
 TURN = 1.0
 WIDTH, CLASSES, SIDE = 2048, 1000, 224
