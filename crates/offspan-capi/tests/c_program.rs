@@ -1,5 +1,7 @@
 //! C programs that are compiled here: one that uses all of the interface, and the one of `docs/deploy.md`.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
