@@ -18,6 +18,8 @@ SMALL = {
     "kpca-rff": ("--features", "96"),
     "kpca-sketch": ("--features", "96"),
     "kpca-nys": ("--landmarks", "40"),
+    "kpca-nys+react": ("--landmarks", "40"),
+    "dkgp-nys": ("--landmarks", "40"),
     "kpca-ensemble": ("--features", "96", "--landmarks", "40"),
     "rff-opt": ("--features", "96"),
     "knn": ("--neighbours", "6"),
@@ -41,7 +43,7 @@ FORMS = {
         ("--precision", "f64"),
     ],
     "kpca-exact": [("--kernel", "laplacian", "--gamma", "0.3"), ("--kernel", "polynomial")],
-    "pca": [("--residual", "complete"), ("--no-cosine",)],
+    "pca": [("--no-cosine",)],
     "knn": [],
 }
 #: Scores after steps, which the catalogue does not list.
