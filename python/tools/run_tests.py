@@ -2,8 +2,8 @@
 
 python3 python/tools/run_tests.py [--only core|torch|onnx|cluster|dask|spark|ray] [pytest options]
 
-The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a few
-fits on Dask stand for them.
+The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a
+few fits on Dask stand for them.
 """
 
 from __future__ import annotations

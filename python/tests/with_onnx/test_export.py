@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-
 from runtime import BAR, gap, offspan, read, refused, run, scores_of, session, wrong_decisions
 
 FIXTURES = Path(__file__).resolve().parents[3] / "crates" / "offspan" / "tests"
