@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use offspan::graph::{Element, Size};
+use offspan::io::ONNX_METADATA;
 use offspan::{Detector, Error, Result};
 
 use super::messages::{data_type, value_info};
@@ -123,6 +124,8 @@ pub fn attach(
     let names = outputs.iter().map(|output| output.name().to_owned()).collect();
     let mut guarded = model.clone();
     guarded.ir_version = Some(model.ir_version().max(FREE_INITIALIZERS));
+    // Of a model that is guarded already, what the new detector says counts.
+    guarded.metadata_props.retain(|entry| !entry.key().starts_with(ONNX_METADATA));
     guarded.metadata_props.extend(metadata(&graph));
     let mut whole = whole;
     whole.node.extend(writer.nodes);
