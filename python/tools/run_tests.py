@@ -2,12 +2,9 @@
 
 python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|cluster|dask|spark|ray] [pytest options]
 
-<<<<<<< HEAD
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
 (`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
 
-=======
->>>>>>> onnx-out
 The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a
 few fits on Dask stand for them.
 """

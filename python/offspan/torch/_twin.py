@@ -103,7 +103,7 @@ def _taken_from(shelf: Shelf) -> dict[str, Tensor]:
     return found
 
 
-# Not to be read by compilers. This is what `torch.compiler.disable` does, without the seconds that it takes to import one.
+# Not to be read by compilers. This is what `torch.compiler.disable` does, without the seconds that it takes to import.
 _taken_from._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 

@@ -118,7 +118,8 @@ def test_networks_that_a_compiler_does_not_read_are_watched_all_the_same(all_of_
     guarded = guard(NotCompiled(all_of_it).eval(), batches(400), "pca")
     compiled = torch.compile(guarded, backend="eager")
     for seed in range(3):
-        torch.testing.assert_close(compiled(images(5 + seed, seed=seed)).score, guarded(images(5 + seed, seed=seed)).score)
+        rows = images(5 + seed, seed=seed)
+        torch.testing.assert_close(compiled(rows).score, guarded(rows).score)
 
 
 def test_autocast_does_not_reach_a_compiled_detector():
