@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What a call came to.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::enum_variant_names, reason = "C has one space for all names")]
+#[allow(clippy::enum_variant_names, reason = "C has one space for all names")]
 pub enum Status {
     /// Done.
     OffspanOk = 0,

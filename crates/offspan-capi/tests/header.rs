@@ -2,6 +2,8 @@
 //!
 //! `OFFSPAN_WRITE_HEADER=1 cargo test -p offspan-capi --test header` writes it anew.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 /// The sources with something to declare, in the order of the header.

@@ -10,7 +10,6 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-
 from runtime import gap, offspan, refused, run, session, write
 
 WIDTH, INPUTS, CLASSES = 12, 9, 4
@@ -31,9 +30,14 @@ def features_of(weights: dict[str, np.ndarray], images: np.ndarray) -> np.ndarra
     return np.maximum(images @ weights["hidden"] + weights["hidden_bias"], 0.0)
 
 
-def model(weights: dict[str, np.ndarray], form: str, opset: int, outputs: tuple[str, ...] = ("logits",)) -> onnx.ModelProto:
+def model(
+    weights: dict[str, np.ndarray], form: str, opset: int, outputs: tuple[str, ...] = ("logits",)
+) -> onnx.ModelProto:
     """The network as a model whose last layer is written in one of several forms."""
-    initial = [numpy_helper.from_array(weights["hidden"], "hidden"), numpy_helper.from_array(weights["hidden_bias"], "hb")]
+    initial = [
+        numpy_helper.from_array(weights["hidden"], "hidden"),
+        numpy_helper.from_array(weights["hidden_bias"], "hb"),
+    ]
     nodes = [
         helper.make_node("MatMul", ["images", "hidden"], ["a"]),
         helper.make_node("Add", ["a", "hb"], ["b"]),
@@ -45,7 +49,9 @@ def model(weights: dict[str, np.ndarray], form: str, opset: int, outputs: tuple[
         nodes.append(helper.make_node("Gemm", ["flat", "last", "lb"], ["logits"], transB=1))
         initial += [numpy_helper.from_array(weights["last"], "last"), bias]
     else:
-        nodes.append(helper.make_node("Constant", [], ["last"], value=numpy_helper.from_array(weights["last"].T.copy(), "x")))
+        nodes.append(
+            helper.make_node("Constant", [], ["last"], value=numpy_helper.from_array(weights["last"].T.copy(), "x"))
+        )
         nodes.append(helper.make_node("Identity", ["pooled"], ["same"]))
         nodes.append(helper.make_node("MatMul", ["same", "last"], ["product"]))
         nodes.append(helper.make_node("Add", ["product", "lb"], ["logits"]))
@@ -69,7 +75,9 @@ def images() -> np.ndarray:
     return np.random.default_rng(4).normal(size=(400, INPUTS)).astype(np.float32)
 
 
-def detector_of(command_line: str, folder: Path, weights: dict[str, np.ndarray], images: np.ndarray, method: str) -> Path:
+def detector_of(
+    command_line: str, folder: Path, weights: dict[str, np.ndarray], images: np.ndarray, method: str
+) -> Path:
     pack = folder / "pack"
     (pack / "ood").mkdir(parents=True, exist_ok=True)
     rows = features_of(weights, images)
@@ -119,7 +127,9 @@ def test_names_that_the_model_has_get_a_prefix(
     outputs = run(session(guarded), {"images": images})
     assert outputs["score"].shape == (400, CLASSES) and outputs["offspan_score"].shape == (400,)
     # A guarded model can be guarded again.
-    offspan(command_line, "export", detector, "--attach", guarded, "-o", tmp_path / "twice.onnx", "--feature-tensor", "flat")
+    offspan(
+        command_line, "export", detector, "--attach", guarded, "-o", tmp_path / "twice.onnx", "--feature-tensor", "flat"
+    )
     assert "offspan_offspan_score" in run(session(tmp_path / "twice.onnx"), {"images": images})
 
 

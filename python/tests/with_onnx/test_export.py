@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-
 from runtime import BAR, gap, offspan, read, refused, run, scores_of, session, wrong_decisions
 
 FIXTURES = Path(__file__).resolve().parents[3] / "crates" / "offspan" / "tests"
@@ -18,6 +17,8 @@ SMALL = {
     "kpca-rff": ("--features", "96"),
     "kpca-sketch": ("--features", "96"),
     "kpca-nys": ("--landmarks", "40"),
+    "kpca-nys+react": ("--landmarks", "40"),
+    "dkgp-nys": ("--landmarks", "40"),
     "kpca-ensemble": ("--features", "96", "--landmarks", "40"),
     "rff-opt": ("--features", "96"),
     "knn": ("--neighbours", "6"),
@@ -41,7 +42,7 @@ FORMS = {
         ("--precision", "f64"),
     ],
     "kpca-exact": [("--kernel", "laplacian", "--gamma", "0.3"), ("--kernel", "polynomial")],
-    "pca": [("--residual", "complete"), ("--no-cosine",)],
+    "pca": [("--no-cosine",)],
     "knn": [],
 }
 #: Scores after steps, which the catalogue does not list.

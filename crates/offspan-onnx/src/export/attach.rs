@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use offspan::graph::{Element, Size};
+use offspan::io::ONNX_METADATA;
 use offspan::{Detector, Error, Result};
 
 use super::messages::{data_type, value_info};
@@ -38,7 +39,11 @@ pub struct Guarded {
 /// # Errors
 /// If the detector cannot be exported or needs more than features and logits, or the model has no such value, values of
 /// another width, or operators of a version that is not known.
-pub fn attach(detector: &Detector, model: &ModelProto, feature_tensor: Option<&str>) -> Result<Guarded> {
+pub fn attach(
+    detector: &Detector,
+    model: &ModelProto,
+    feature_tensor: Option<&str>,
+) -> Result<Guarded> {
     let graph = detector.graph()?;
     let wrong = |reason: String| Error::NotExportable {
         method: format!("{} with the model attached", detector.info().method),
@@ -119,6 +124,8 @@ pub fn attach(detector: &Detector, model: &ModelProto, feature_tensor: Option<&s
     let names = outputs.iter().map(|output| output.name().to_owned()).collect();
     let mut guarded = model.clone();
     guarded.ir_version = Some(model.ir_version().max(FREE_INITIALIZERS));
+    // Of a model that is guarded already, what the new detector says counts.
+    guarded.metadata_props.retain(|entry| !entry.key().starts_with(ONNX_METADATA));
     guarded.metadata_props.extend(metadata(&graph));
     let mut whole = whole;
     whole.node.extend(writer.nodes);

@@ -98,7 +98,7 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
         Op::Mul => pair(|x, y| x * y),
         Op::Div => pair(|x, y| x / y),
         Op::Pow => pair(f64::powf),
-        Op::Max => pair(f64::max),
+        Op::Max | Op::Or => pair(f64::max),
         Op::Min => pair(f64::min),
         Op::Less => pair(|x, y| f64::from(u8::from(x < y))),
         Op::LessOrEqual => pair(|x, y| f64::from(u8::from(x <= y))),
@@ -106,7 +106,6 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
         Op::GreaterOrEqual => pair(|x, y| f64::from(u8::from(x >= y))),
         Op::Equal => pair(|x, y| f64::from(u8::from(x == y))),
         Op::And => pair(|x, y| x * y),
-        Op::Or => pair(f64::max),
         Op::Where => {
             let shape = broadcast(&broadcast(x.shape(), inputs[1].shape()), inputs[2].shape());
             let mut out = ArrayD::zeros(IxDyn(&shape));
@@ -166,7 +165,8 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
             vec![x.slice_axis(Axis(*axis), Slice::from(*start..*end)).to_owned()]
         }
         Op::Reshape { shape } => {
-            let known: usize = shape.iter().filter_map(|&size| usize::try_from(size).ok()).product();
+            let known: usize =
+                shape.iter().filter_map(|&size| usize::try_from(size).ok()).product();
             let free = x.len() / known.max(1);
             let size = |&size: &i64| usize::try_from(size).unwrap_or(free);
             vec![reshaped(x.to_owned(), &shape.iter().map(size).collect::<Vec<_>>())]
