@@ -15,7 +15,6 @@ use offspan_onnx::{attach, export, save};
 use prost::Message;
 use rten::{Model, ModelOptions, NodeId, ValueOrView};
 use rten_tensor::Tensor;
-use rten_tensor::prelude::*;
 
 /// Scores may be this share of the largest score apart.
 const BAR: f64 = 1e-4;
