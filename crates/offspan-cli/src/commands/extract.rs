@@ -30,8 +30,12 @@ pub(crate) fn run(args: &ExtractArgs) -> Outcome {
             splits.len()
         )));
     }
+    let folder = |label: &String| match label.as_str() {
+        "" => args.output.clone(),
+        label => args.output.join(label),
+    };
     let folders: Vec<PathBuf> =
-        extractor.sources().iter().map(|(label, _)| args.output.join(label)).collect();
+        extractor.sources().iter().map(|(label, _)| folder(label)).collect();
     let mut waiting = Vec::new();
     for split in splits {
         let files: Vec<PathBuf> = folders.iter().map(|folder| split.name.file(folder)).collect();

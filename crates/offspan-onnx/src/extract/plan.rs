@@ -105,13 +105,17 @@ impl Plan {
         let maps = match maps {
             Maps::No => None,
             Maps::Named(name) => Some(known(model, "maps", name)?),
-            Maps::Find => Some(maps_before(graph, &layers[0].tensor).ok_or_else(|| {
-                InputError::setting(
-                    "maps",
-                    "a network that averages maps into its features (GlobalAveragePool, ReduceMean)",
-                    format!("other nodes before `{}`; name the value with --maps=NAME", layers[0].tensor),
-                )
-            })?),
+            Maps::Find => {
+                // What enters the head, or else the first of the values that were named.
+                let pooled = head.as_ref().map_or(&layers[0].tensor, |head| &head.features);
+                Some(maps_before(graph, pooled).ok_or_else(|| {
+                    InputError::setting(
+                        "maps",
+                        "a network that averages maps into its features (GlobalAveragePool, ReduceMean)",
+                        format!("other nodes before `{pooled}`; name the value with --maps=NAME"),
+                    )
+                })?)
+            }
         };
         let logits = head.as_ref().map(|head| head.logits.clone());
         Ok(Plan { layers, logits, maps, head })

@@ -35,9 +35,25 @@ pub(super) fn resize(
         return Ok(pixels);
     }
     check_pixels(width, height).map_err(|reason| format!("after resizing: {reason}"))?;
-    let failed = |error: &dyn std::fmt::Display| format!("cannot be resized: {error}");
+    // Lines first, then columns, each rounded to bytes, in Pillow's order: the other order gives up to 10 steps of
+    // brightness more or less beside sharp edges, where bicubic filters overshoot.
+    let lines = pixels.height;
+    resize_once(pixels, (width, lines), interpolation)
+        .and_then(|narrow| resize_once(narrow, (width, height), interpolation))
+        .map_err(|error| format!("cannot be resized: {error}"))
+}
+
+fn resize_once(
+    pixels: Pixels,
+    (width, height): (u32, u32),
+    interpolation: Interpolation,
+) -> Result<Pixels, String> {
+    if (pixels.width, pixels.height) == (width, height) {
+        return Ok(pixels);
+    }
+    check_pixels(width, height)?;
     let from = Image::from_vec_u8(pixels.width, pixels.height, pixels.rgb, PixelType::U8x3)
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| error.to_string())?;
     let mut to = Image::new(width, height, PixelType::U8x3);
     let algorithm = match interpolation {
         Interpolation::Nearest => ResizeAlg::Nearest,
@@ -46,7 +62,7 @@ pub(super) fn resize(
         Interpolation::Lanczos => ResizeAlg::Convolution(FilterType::Lanczos3),
     };
     let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
-    Resizer::new().resize(&from, &mut to, &options).map_err(|error| failed(&error))?;
+    Resizer::new().resize(&from, &mut to, &options).map_err(|error| error.to_string())?;
     Ok(Pixels { width, height, rgb: to.into_vec() })
 }
 
@@ -131,7 +147,7 @@ mod tests {
     fn one_colour_stays_one_colour_in_every_interpolation() {
         for interpolation in Interpolation::ALL {
             let flat = Pixels { width: 40, height: 30, rgb: [9, 130, 250].repeat(1200) };
-            let small = resize(flat, (7, 5), interpolation).unwrap();
+            let small = resize(flat, (7, 5), *interpolation).unwrap();
             assert_eq!(small.rgb, [9, 130, 250].repeat(35), "{interpolation}");
         }
     }
