@@ -156,7 +156,7 @@ fn reset(path: &Path) -> Outcome {
 /// What a file holds: scores, or rows to score.
 enum Batch {
     Scores(Vec<f64>),
-    Rows(Dataset<'static>),
+    Rows(Box<Dataset<'static>>),
 }
 
 impl Batch {
@@ -170,7 +170,7 @@ impl Batch {
         if let Some(path) = logits {
             rows = rows.with_logits(open_matrix(path, "logits", None)?)?;
         }
-        Ok(Batch::Rows(rows))
+        Ok(Batch::Rows(Box::new(rows)))
     }
 
     /// What it is known by: its contents.
