@@ -1,20 +1,23 @@
 """What a guarded network costs over the network alone, and how much its file grows: a ResNet50 with random weights.
 
-    python3 bench/guard_cost.py [--rounds N] [--batch N] [--rows N] [--methods NAMES] [--onnx]
+    python3 bench/guard_cost.py [--rounds N] [--batch N] [--rows N] [--methods NAMES] [--cpu-time] [--onnx]
 
 Needs PyTorch and the package. Features for the fits are drawn (class means, noise, cut at zero), because what a score costs does
 not depend on what the features mean. Network and guarded networks take turns in one process, and only their ratios count.
+On a machine that others use, too, --cpu-time counts the time of the processor on one thread instead of the clock's.
 With --onnx also ONNX Runtime, for the network and the file that `offspan export --attach` makes of it (needs onnx and
-onnxruntime, and the command line in target/release).
+onnxruntime, and the command line in target/release or where OFFSPAN_CLI says).
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 from compare.turns import take_turns, timed  # noqa: E402
 
-OFFSPAN = ROOT / "target" / "release" / "offspan"
+OFFSPAN = Path(os.environ.get("OFFSPAN_CLI", ROOT / "target" / "release" / "offspan"))
 #: Seconds that each has in a round.
 TURN = 1.0
 WIDTH, CLASSES, SIDE = 2048, 1000, 224
@@ -92,9 +95,24 @@ def drawn(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(means[labels] + 0.4 * draw.standard_normal((rows, WIDTH), dtype=np.float32), 0), labels
 
 
-def show(calls: dict[str, Callable[[], object]], rounds: int) -> None:
+def by_processor(work: Callable[[int], object]) -> Callable[[int], list[float]]:
+    """Seconds of the processor, not of the clock."""
+
+    def calls(count: int) -> list[float]:
+        seconds = []
+        for number in range(count):
+            began = time.process_time()
+            work(number)
+            seconds.append(time.process_time() - began)
+        return seconds
+
+    return calls
+
+
+def show(calls: dict[str, Callable[[], object]], rounds: int, cpu_time: bool) -> None:
     """Time all calls in turns, and print them beside the first."""
-    contenders = {name: timed(lambda _number, call=call: call()) for name, call in calls.items()}
+    watch = by_processor if cpu_time else timed
+    contenders = {name: watch(lambda _number, call=call: call()) for name, call in calls.items()}
     timings = take_turns(contenders, rounds, TURN)
     alone = next(iter(timings.values()))
     for name, timing in timings.items():
@@ -121,8 +139,11 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--rows", type=int, default=8000, help="training rows of the detectors [8000]")
     parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--cpu-time", action="store_true", help="time of the processor, on one thread")
     parser.add_argument("--onnx", action="store_true", help="ONNX Runtime, too")
     options = parser.parse_args()
+    if options.cpu_time:
+        torch.set_num_threads(1)
     torch.manual_seed(0)
     network = ResNet50().eval()
     inputs = torch.randn(options.batch, 3, SIDE, SIDE)
@@ -137,7 +158,7 @@ def main() -> None:
     with torch.no_grad():
         calls: dict[str, Callable[[], object]] = {"network alone": lambda: network(inputs)}
         calls.update({f"guarded by {name}": (lambda one=one: one(inputs)) for name, one in guarded.items()})
-        show(calls, options.rounds)
+        show(calls, options.rounds, options.cpu_time)
 
     base = saved(network)
     print(f"\nfile of the network: {base / 1e6:.1f} MB")
@@ -145,11 +166,16 @@ def main() -> None:
         show_growth(name, detectors[name], saved(one) - base)
     if options.onnx:
         with tempfile.TemporaryDirectory() as folder:
-            in_onnx(network, inputs, detectors, Path(folder), options.rounds)
+            in_onnx(network, inputs, detectors, Path(folder), options.rounds, options.cpu_time)
 
 
 def in_onnx(
-    network: nn.Module, inputs: Tensor, detectors: dict[str, offspan.Detector], folder: Path, rounds: int
+    network: nn.Module,
+    inputs: Tensor,
+    detectors: dict[str, offspan.Detector],
+    folder: Path,
+    rounds: int,
+    cpu_time: bool,
 ) -> None:
     import onnxruntime
 
@@ -159,8 +185,11 @@ def in_onnx(
     calls: dict[str, Callable[[], object]] = {}
     given = {"x": inputs.numpy()}
 
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1 if cpu_time else 0
+
     def session(path: Path) -> Callable[[], object]:
-        one = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        one = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
         return lambda: one.run(None, given)
 
     calls["network alone"] = session(plain)
@@ -175,7 +204,7 @@ def in_onnx(
         calls[f"guarded by {name}"] = session(path)
         sizes[name] = path.stat().st_size - plain.stat().st_size
     print(f"\nONNX Runtime {onnxruntime.__version__}")
-    show(calls, rounds)
+    show(calls, rounds, cpu_time)
     for name, growth in sizes.items():
         show_growth(name, detectors[name], growth)
 

@@ -66,11 +66,10 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     # Optional everywhere: without them, their tests say that they were left out.
-    for extra in ("pyarrow", "polars", "fsspec", "onnxruntime"):
+    for extra in ("pyarrow", "polars", "fsspec"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
         if subprocess.run(words_of_pip, check=False).returncode:
             print(f"{extra} cannot be installed here; tests that need it will be skipped.")
-    javascript()
     installed = install_built(python)
     run(
         python,
@@ -140,13 +139,15 @@ def torch_current(words: list[str]) -> None:
 
 
 def onnx(words: list[str]) -> None:
-    """Exported detectors in ONNX Runtime, after ONNX's own checker has passed them."""
+    """Exported detectors in ONNX Runtime, after ONNX's own checker has passed them, and the page of deployment."""
     python = environment(FOLDER / "onnx")
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if subprocess.run([*command, "pytest", "numpy", "onnx", "onnxruntime"], check=False).returncode:
         print("The tests of exported detectors were left out: pip could not install onnx and onnxruntime.")
         return
-    run(python, "-m", "pytest", TESTS / "with_onnx", "-p", "no:cacheprovider", *words)
+    javascript()
+    install_built(python)
+    run(python, "-m", "pytest", TESTS / "with_onnx", TESTS / "test_deploy.py", "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:

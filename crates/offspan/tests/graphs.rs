@@ -15,8 +15,11 @@ use offspan::{
 };
 
 /// Methods without a graph, each with a word of its reason.
-const NOT_EXPORTABLE: [(&str, &str); 3] =
-    [("tnn", "eigenvectors"), ("rank-feat", "eigenvectors"), ("rank-feat+rank-weight", "eigenvectors")];
+const NOT_EXPORTABLE: [(&str, &str); 3] = [
+    ("tnn", "eigenvectors"),
+    ("rank-feat", "eigenvectors"),
+    ("rank-feat+rank-weight", "eigenvectors"),
+];
 
 /// Rows like those of the fit, rows far from them, and one without direction.
 fn new_rows() -> Array2<f32> {
@@ -41,23 +44,28 @@ fn inputs_of(graph: &Graph<'_>, data: &Dataset<'_>) -> BTreeMap<String, ArrayD<f
         rows
     };
     let given = |input: &&Input| input.default.is_none();
-    graph.inputs.iter().filter(given).map(|input| {
-        let name = input.value.name.as_str();
-        let rows = match name {
-            "features" => read(data.features()),
-            "logits" => read(data.logits().unwrap()),
-            other => read(&*data.extras()[other].rows),
-        };
-        let (count, width) = rows.dim();
-        let size = |size: &Size| match size {
-            Size::Fixed(size) => *size,
-            Size::Rows => count,
-            Size::Named(_) => width,
-        };
-        let shape: Vec<usize> = input.value.shape.iter().map(size).collect();
-        let array = ArrayD::from_shape_vec(IxDyn(&shape), rows.into_iter().collect()).unwrap();
-        (name.to_owned(), array)
-    }).collect()
+    graph
+        .inputs
+        .iter()
+        .filter(given)
+        .map(|input| {
+            let name = input.value.name.as_str();
+            let rows = match name {
+                "features" => read(data.features()),
+                "logits" => read(data.logits().unwrap()),
+                other => read(&*data.extras()[other].rows),
+            };
+            let (count, width) = rows.dim();
+            let size = |size: &Size| match size {
+                Size::Fixed(size) => *size,
+                Size::Rows => count,
+                Size::Named(_) => width,
+            };
+            let shape: Vec<usize> = input.value.shape.iter().map(size).collect();
+            let array = ArrayD::from_shape_vec(IxDyn(&shape), rows.into_iter().collect()).unwrap();
+            (name.to_owned(), array)
+        })
+        .collect()
 }
 
 /// The largest difference as a share of the largest finite score; infinite scores must agree.
@@ -83,8 +91,7 @@ fn compare(detector: &Detector, rows: ArrayView2<'_, f32>, precision: Precision)
     let expected = scores(detector, rows);
     let calibration: &Calibration = detector.calibration().unwrap();
     let threshold = calibration.threshold();
-    let largest =
-        expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
+    let largest = expected.iter().filter(|x| x.is_finite()).fold(0.0, |m: f64, x| m.max(x.abs()));
     let clear = |score: f64| (score - threshold.value).abs() > 1e-4 * largest;
     let decisions = expected.iter().zip(&outputs["is_ood"]);
     let differ = |(&score, &is_ood): (&f64, &f64)| {

@@ -85,6 +85,9 @@ class Watch:
         found = dict(tensors)
         # Nothing outlives the pass.
         tensors.clear()
+        if is_compiled() and len(found) < len(self.taps):
+            # A compiler leaves alone what it cannot read, and there hooks work as without one.
+            found.update(_taken_from(self._shelf))
         for key, tap in self.taps.items():
             if key not in found:
                 raise InputError(
@@ -92,6 +95,16 @@ class Watch:
                     "methods in plain attributes, too, runs those; use OODModule for it)"
                 )
         return output, found
+
+
+def _taken_from(shelf: Shelf) -> dict[str, Tensor]:
+    found = dict(shelf.tensors)
+    shelf.tensors.clear()
+    return found
+
+
+# Not to be read by compilers. This is what `torch.compiler.disable` does, without the seconds that it takes to import one.
+_taken_from._torchdynamo_disable = True  # type: ignore[attr-defined]
 
 
 def _copy_towards(module: nn.Module, watched: set[int], known: dict[int, nn.Module]) -> nn.Module:

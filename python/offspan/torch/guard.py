@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+import offspan
 from offspan import Detector, FormatError, InputError
 from offspan._internal import CONFIDENCE, KEEP
 
@@ -212,6 +213,10 @@ def guard(
     >>> logits, score, p_value, is_ood = guarded(images)                                    # doctest: +SKIP
     >>> torch.export.save(torch.export.export(guarded, (images,)), "guarded.pt2")           # doctest: +SKIP
     """
+    # What can be known before an hour of features is told before.
+    reasons = {one["name"]: one.get("not_exportable") for one in offspan.methods()}
+    if reasons.get(method):
+        raise InputError(f"{method} cannot be exported: {reasons[method]}; OODModule takes every method")
     network = unwrap(model)
     fitted, plan = fit_to_loaders(
         model,

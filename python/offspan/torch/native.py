@@ -152,7 +152,8 @@ class NativeDetector(nn.Module):
         ----------
         features : tensor [rows, width]
         logits : tensor [rows, classes], optional
-            Needed where ``needs`` says so.
+            Where ``needs`` names them. A detector that keeps the network's last layer makes them of the features, and
+            does not look at given ones.
         extras : tensors
             What else ``needs`` names.
         """

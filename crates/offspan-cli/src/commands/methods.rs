@@ -27,10 +27,9 @@ fn in_words() -> String {
         }
         let _ = writeln!(text, "  source   {}", method.source);
         let _ = writeln!(text, "  checked  {}", method.parity);
-        let export = method.not_exportable.map_or_else(
-            || "ONNX, PyTorch".to_owned(),
-            |reason| format!("not possible: {reason}"),
-        );
+        let export = method
+            .not_exportable
+            .map_or_else(|| "ONNX, PyTorch".to_owned(), |reason| format!("not possible: {reason}"));
         let _ = writeln!(text, "  export   {export}\n");
     }
     text += "Every kernel PCA method also takes --precision f32|f64 and --weights full|f16|bf16.\n";

@@ -30,6 +30,8 @@ fn json_prints_a_document_and_json_with_a_file_writes_it_beside_the_words() {
         "score net pack/test.safetensors",
         "calibrate net pack/test.safetensors -o other",
         "calibrate net --check pack/train.safetensors --level 1e-300",
+        #[cfg(feature = "onnx")]
+        "export net -o net.onnx",
         "monitor net pack/train.safetensors --false-alarm 1e-300",
         "eval pack -m pca",
         "tune pack -m pca --trials 2 --try components=2,3",

@@ -38,7 +38,11 @@ pub struct Guarded {
 /// # Errors
 /// If the detector cannot be exported or needs more than features and logits, or the model has no such value, values of
 /// another width, or operators of a version that is not known.
-pub fn attach(detector: &Detector, model: &ModelProto, feature_tensor: Option<&str>) -> Result<Guarded> {
+pub fn attach(
+    detector: &Detector,
+    model: &ModelProto,
+    feature_tensor: Option<&str>,
+) -> Result<Guarded> {
     let graph = detector.graph()?;
     let wrong = |reason: String| Error::NotExportable {
         method: format!("{} with the model attached", detector.info().method),

@@ -166,7 +166,8 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
             vec![x.slice_axis(Axis(*axis), Slice::from(*start..*end)).to_owned()]
         }
         Op::Reshape { shape } => {
-            let known: usize = shape.iter().filter_map(|&size| usize::try_from(size).ok()).product();
+            let known: usize =
+                shape.iter().filter_map(|&size| usize::try_from(size).ok()).product();
             let free = x.len() / known.max(1);
             let size = |&size: &i64| usize::try_from(size).unwrap_or(free);
             vec![reshaped(x.to_owned(), &shape.iter().map(size).collect::<Vec<_>>())]

@@ -225,7 +225,7 @@ impl Scorer for Csi {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = rows;
         let width = self.banks.ncols();
         let features = builder.input(FEATURES, &[self.views, width]);

@@ -102,7 +102,7 @@ impl Scorer for Dml {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let (unit, length, is_zero) = builder.unit_rows(rows.features);
         let cosines = builder.linear("directions", unit, self.directions.view());
         let largest = builder.largest(cosines);

@@ -116,7 +116,7 @@ impl Scorer for Gen {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let Some(Size::Fixed(classes)) = builder.shape(logits).last().copied() else {
             return Err(not_exportable(

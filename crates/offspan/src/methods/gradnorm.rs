@@ -76,7 +76,7 @@ impl Scorer for GradNorm {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let p = builder.softmax(logits);
         // The mean of probabilities is one over their number.

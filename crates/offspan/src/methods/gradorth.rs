@@ -114,7 +114,7 @@ impl Scorer for GradOrth {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let p = builder.softmax(logits);
         let uniform = builder.node(Op::ReduceMean { axis: 1, keep: true }, &[p]);

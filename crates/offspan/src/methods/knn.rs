@@ -100,7 +100,7 @@ impl Scorer for Knn {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let (unit, _, is_zero) = builder.unit_rows(rows.features);
         let products = builder.linear("bank", unit, self.bank.0.view());
         let (nearest, _) = builder.top_k(products, self.neighbours, true);

@@ -163,7 +163,7 @@ impl Scorer for LogitModel {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let top_probability = |temperature: f64, builder: &mut Builder<'a>| {
             let largest = builder.largest_kept(logits);

@@ -396,7 +396,7 @@ impl Scorer for LowDim {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let classes = self.probe.nrows();
         let width = self.projection.ncols() / classes;
         let logits = logits_graph(rows, self.head.as_ref(), Some(classes), builder);

@@ -206,7 +206,7 @@ impl Scorer for Mahalanobis {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let preprocess = Preprocess { clip: None, cosine: self.unit };
         let (x, is_zero) = preprocess.graph(rows.features, builder);
         let centre = builder.vector("centre", &self.centre);

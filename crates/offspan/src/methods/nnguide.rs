@@ -119,7 +119,7 @@ impl Scorer for NnGuide {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let (unit, _, is_zero) = builder.unit_rows(rows.features);
         let products = builder.linear("bank", unit, self.bank.0.view());
         let energies = builder.vector("energies", &self.energies);

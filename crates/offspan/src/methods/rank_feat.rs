@@ -29,8 +29,7 @@ const INPUT_HINT: &str = "store what enters the last 1×1 convolution as `block_
                           height, width] beside `features`";
 
 /// Why there is no graph of it.
-const NO_GRAPH: &str =
-    "the leading part of a row's feature maps comes from eigenvectors, for which ONNX has no operator";
+const NO_GRAPH: &str = "the leading part of a row's feature maps comes from eigenvectors, for which ONNX has no operator";
 
 /// Parameters of RankFeat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,7 +236,7 @@ impl Scorer for RankFeat {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = (rows, builder);
         Err(not_exportable(NO_GRAPH))
     }

@@ -119,7 +119,7 @@ impl Scorer for RegPca {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let energy = builder.log_sum_exp(logits, 1.0);
         let mean = builder.vector("mean", &self.mean);

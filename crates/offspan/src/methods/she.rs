@@ -103,7 +103,7 @@ impl Scorer for She {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let classes = Some(self.patterns.nrows());
         let logits = logits_graph(rows, self.head.as_ref(), classes, builder);
         let predicted = builder.place_of_largest(logits);

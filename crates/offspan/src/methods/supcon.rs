@@ -148,7 +148,7 @@ impl Scorer for OnSupcon {
         self.score.score(&supcon_rows(self.name, data)?, start, out)
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = rows;
         let features = builder.input(SUPCON, &[self.width]);
         self.score.graph(RowValues { features, logits: None }, builder)

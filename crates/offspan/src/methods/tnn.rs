@@ -149,7 +149,7 @@ impl Scorer for Tnn {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = (rows, builder);
         Err(not_exportable(NO_GRAPH))
     }

@@ -235,7 +235,7 @@ impl Scorer for Trained {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let _ = rows;
         let mut part = |part: Part| match part {
             Part::Mcf => {

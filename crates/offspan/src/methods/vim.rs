@@ -190,7 +190,7 @@ impl Scorer for Vim {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, Some(&self.head), None, builder);
         let energy = builder.log_sum_exp(logits, 1.0);
         let origin = builder.vector("origin", &self.origin);

@@ -191,8 +191,7 @@ impl EnergyPart {
                     None => head_graph(&cut.head, within, builder),
                     Some(logits) => {
                         let cut_off = builder.sub(rows.features, within);
-                        let change =
-                            builder.linear("head_weight", cut_off, cut.head.weight.view());
+                        let change = builder.linear("head_weight", cut_off, cut.head.weight.view());
                         builder.sub(logits, change)
                     }
                 }

@@ -218,8 +218,7 @@ impl Scorer for Ensemble {
             Ok::<_, Error>(builder.times(score, 0.5 / standard.deviation))
         };
         let [rff, nystrom] = &self.members;
-        let (rff, nystrom) =
-            (member(rff, self.standards[0])?, member(nystrom, self.standards[1])?);
+        let (rff, nystrom) = (member(rff, self.standards[0])?, member(nystrom, self.standards[1])?);
         Ok(builder.add(rff, nystrom))
     }
 

@@ -235,11 +235,8 @@ impl Step for Line {
                 builder.matmul(weight, rows)
             })
             .collect();
-        let logits = if parts.len() == 1 {
-            parts[0]
-        } else {
-            builder.node(Op::Concat { axis: 1 }, &parts)
-        };
+        let logits =
+            if parts.len() == 1 { parts[0] } else { builder.node(Op::Concat { axis: 1 }, &parts) };
         let logits = builder.reshape(logits, &[count]);
         let bias = builder.vector("head_bias", &self.head.bias);
         Some(builder.add(logits, bias))

@@ -55,10 +55,7 @@ impl RowScaled {
 }
 
 /// The whole numbers of a matrix, row-major, and what a unit of each row is worth.
-pub(crate) fn rounded(
-    (rows, depth): (usize, usize),
-    matrix: &[f32],
-) -> (Vec<i16>, Vec<f32>) {
+pub(crate) fn rounded((rows, depth): (usize, usize), matrix: &[f32]) -> (Vec<i16>, Vec<f32>) {
     let mut numbers = vec![0i16; matrix.len()];
     let mut scales = Vec::with_capacity(rows);
     let largest_number = f32::from(i16::MAX);

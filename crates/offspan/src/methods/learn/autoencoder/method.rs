@@ -79,7 +79,7 @@ impl Scorer for Reconstruction {
         Ok(())
     }
 
-fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let error = self.autoencoder.squared_error_graph(rows.features, builder);
         Ok(builder.neg(error))
     }
