@@ -213,6 +213,7 @@ impl Extractor {
             let reason = format!("none of the {} images could be used", data.rows());
             return Err(InputError::data(Path::new(&data.name), reason));
         }
+        parts.save()?;
         let mut files = Vec::new();
         for ((layer, folder), mut about) in self.plan.layers.iter().zip(&folders).zip(described) {
             let file = split.file(folder);

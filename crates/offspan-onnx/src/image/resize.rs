@@ -131,7 +131,7 @@ mod tests {
     fn one_colour_stays_one_colour_in_every_interpolation() {
         for interpolation in Interpolation::ALL {
             let flat = Pixels { width: 40, height: 30, rgb: [9, 130, 250].repeat(1200) };
-            let small = resize(flat, (7, 5), interpolation).unwrap();
+            let small = resize(flat, (7, 5), *interpolation).unwrap();
             assert_eq!(small.rgb, [9, 130, 250].repeat(35), "{interpolation}");
         }
     }

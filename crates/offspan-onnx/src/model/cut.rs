@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::check::needs;
+use super::spell_out::spell_out;
 use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
 
 /// The model with these values as its outputs, without the nodes and weights that they do not need.
@@ -34,7 +35,7 @@ pub(crate) fn cut(model: &ModelProto, outputs: &[String]) -> ModelProto {
         })
     };
     let kept = |(index, node): (usize, &_)| nodes.contains(&index).then(|| Clone::clone(node));
-    let cut = GraphProto {
+    let mut cut = GraphProto {
         node: graph.node.iter().enumerate().filter_map(kept).collect(),
         name: graph.name.clone(),
         initializer: graph
@@ -47,6 +48,7 @@ pub(crate) fn cut(model: &ModelProto, outputs: &[String]) -> ModelProto {
         output: outputs.iter().map(typed).collect(),
         ..GraphProto::default()
     };
+    spell_out(&mut cut);
     ModelProto {
         ir_version: model.ir_version,
         producer_name: model.producer_name.clone(),

@@ -5,6 +5,7 @@ mod cut;
 mod external;
 mod input;
 mod sizes;
+mod spell_out;
 mod tensors;
 
 use std::io::Read;
@@ -43,8 +44,11 @@ impl OnnxModel {
         let bytes = read_file(path)?;
         let mut hash = Xxh3::new();
         hash.update(&bytes);
-        let mut proto = ModelProto::decode(bytes)
-            .map_err(|error| wrong(format!("not an ONNX model, or a truncated one: {error}")))?;
+        let mut proto = ModelProto::decode(bytes).map_err(|error| {
+            // Of a deep place the whole way is told.
+            let reason = tensors::short(&error.to_string());
+            wrong(format!("not an ONNX model, or a truncated one: {reason}"))
+        })?;
         if proto.graph.is_none() {
             return Err(wrong("not an ONNX model: it has no graph".to_owned()));
         }

@@ -189,7 +189,7 @@ fn small_files_that_ask_for_much_memory() {
     place.refused(&filled, &["would give [1000000, 1000000] numbers; expected at most"]);
     let stretched = with(
         vec![node("Expand", &["x", "sizes"], "large")],
-        vec![whole("sizes", &[1_000_000, 1_000, 6])],
+        vec![whole("sizes", &[1_000_000, 1_000, 1, 6])],
     );
     place.refused(&stretched, &["would give [1000000"]);
     let tiled = with(

@@ -9,8 +9,8 @@ use ndarray::{Array2, ArrayView2, Axis, concatenate, s};
 use offspan::io::{Dataset, ElementType, RawLayout, open_dataset};
 use offspan::map::Draw;
 use offspan::{
-    CalibrationSource, Detector, FitOptions, Kernel, KpcaParams, MapParams, MethodSpec, Moments,
-    Residual, Silent,
+    CalibrationSource, Detector, FitOptions, Kernel, KpcaParams, MapParams, MethodSpec,
+    ModelSource, Moments, Residual, Silent,
 };
 
 #[test]
@@ -48,6 +48,21 @@ fn every_detector_comes_back_with_the_same_bytes_and_the_same_scores() {
     }
     assert_eq!(names_in(folder.path()), ["x.offspan"], "no partial files");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_detector_keeps_the_model_that_gave_its_features_and_one_without_is_as_it_was() {
+    let train = features(80, WIDTH, 1);
+    let plain = fit(&MethodSpec::Kpca(pca()), train.view()).unwrap();
+    assert!(!String::from_utf8_lossy(&plain.to_bytes()).contains("\"source\":{"));
+    let mut source = ModelSource::new("net.onnx", "xxh3-128:00", "flat");
+    source.logit_tensor = Some("logits".to_owned());
+    let told = plain.clone().with_source(Some(source.clone()));
+    let loaded = Detector::from_bytes(&told.to_bytes()).unwrap();
+    assert_eq!(loaded.info().source, Some(source));
+    let old = Detector::from_bytes(&plain.to_bytes()).unwrap();
+    assert_eq!(old.info().source, None);
+    assert_eq!(old.to_bytes(), plain.to_bytes());
 }
 
 #[test]
