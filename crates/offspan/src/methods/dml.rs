@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{Model, Scorer, Stored};
-use super::option::{OptionInfo, Options, option};
+use super::option::{NORM_WEIGHT, Options};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -18,7 +18,6 @@ use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "dml";
-const NORM_WEIGHT: OptionInfo = option("norm-weight", "L", "dml: weight of the feature norm");
 
 /// Parameters of DML.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -111,8 +111,7 @@ fn fit_approximate<T: Real>(
 
     training.observer.begin("eigenvectors", 0);
     let (rows, centre) = (moments.count(), moments.mean().clone());
-    let subspace =
-        training.worked_out(|| decompose(params, &map, moments, &training.data.name))?;
+    let subspace = training.worked_out(|| decompose(params, &map, moments, &training.data.name))?;
     let subspace = Arc::unwrap_or_clone(subspace);
     if let (true, Some(checkpoint)) = (training.observer.interrupted(), training.checkpoint) {
         // The moments were saved when they were complete, unless that failed.
