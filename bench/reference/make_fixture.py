@@ -29,6 +29,7 @@ from safetensors.numpy import save
 
 import baselines_f64 as baselines
 import kpca_f64 as ref
+import newer_f64 as newer
 from baselines_f64 import Tensors
 from kpca_f64 import Array, Setting
 
@@ -433,6 +434,8 @@ def check_baseline_pack(sets: dict[str, Tensors], head: Tensors) -> None:
     assert singular[-1] < 1e-7 * singular[0] and singular[-2] > 0.1 * singular[0], singular
 
 
+METHODS = baselines.METHODS | newer.METHODS
+
 # (name, method, parameters): parameters that are not the defaults wherever a method has some.
 BASELINES: list[tuple[str, str, dict[str, float]]] = [
     ("msp", "msp", {}),
@@ -532,7 +535,7 @@ BASELINES: list[tuple[str, str, dict[str, float]]] = [
 
 BASELINE_CONVENTIONS = [
     "Higher score = more in-distribution. Inputs are float32 on disk, widened to float64 before any arithmetic.",
-    "Each method is defined by the function of its name in bench/reference/baselines_f64.py.",
+    "Each method is defined by the function of its name in bench/reference/baselines_f64.py or newer_f64.py.",
     "sensitivity: the largest max |change| / max |golden| of a set when every number of it moves by up to half a float32 unit.",
 ]
 
@@ -548,7 +551,7 @@ def moved_tensors(rows: Tensors, rng: np.random.Generator) -> Tensors:
 
 
 def run_baseline(name: str, params: dict[str, float], sets: dict[str, Tensors], head: Tensors) -> dict[str, Array]:
-    score = baselines.METHODS[name](sets["train"], head, **params)
+    score = METHODS[name](sets["train"], head, **params)
     return {s: score(rows) for s, rows in sets.items() if s != "train"}
 
 

@@ -261,7 +261,7 @@ mod tests {
             assert_eq!(distances(found), all[..3]);
             assert!(found.iter().all(|n| n.label != 2));
         }
-        let few = bank.nearest(queries.view(), 5, |_| vec![7..9]);
+        let few = bank.nearest(queries.view(), 5, |_| vec![7..8, 8..9]);
         assert!(few.iter().all(|found| found.len() == 2));
     }
 }

@@ -190,7 +190,7 @@ impl Fit for WeiperParams {
     fn read(&self, stored: Stored<'_>) -> Result<Model> {
         let head = stored.required_head()?;
         let weights: Array2<f64> = stored.matrix("weights", None, stored.width)?;
-        if weights.is_empty() || weights.nrows() % head.classes() != 0 {
+        if weights.is_empty() || !weights.nrows().is_multiple_of(head.classes()) {
             let expected = format!("a multiple of {} rows", head.classes());
             return Err(Error::shape("`weights` of the detector", expected, "others"));
         }
