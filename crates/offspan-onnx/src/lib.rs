@@ -6,9 +6,9 @@
 
 #[cfg(feature = "extract")]
 mod data;
+mod export;
 #[cfg(feature = "extract")]
 mod extract;
-mod export;
 mod graph_search;
 #[cfg(feature = "extract")]
 mod image;
@@ -20,7 +20,6 @@ pub mod proto;
 #[cfg(feature = "extract")]
 mod run;
 
-pub use export::{Guarded, attach, export, save};
 #[cfg(feature = "extract")]
 pub use crate::{
     data::{Data, Split, SplitName, find_splits},
@@ -33,4 +32,5 @@ pub use crate::{
     model::OnnxModel,
     run::Engine,
 };
+pub use export::{Guarded, attach, export, save};
 pub use graph_search::{HeadPlace, find_head};

@@ -112,7 +112,8 @@ fn name_outputs(
 
 /// What the detector says of itself.
 fn metadata(graph: &Graph<'_>) -> Vec<StringStringEntryProto> {
-    let entry = |(name, text): (&String, &String)| text_entry(format!("{ONNX_METADATA}{name}"), text);
+    let entry =
+        |(name, text): (&String, &String)| text_entry(format!("{ONNX_METADATA}{name}"), text);
     graph.metadata.iter().map(entry).collect()
 }
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{
-    Model, RowValues, Scorer, Stored, logits_graph, logits_of, not_exportable, write_head,
+    Model, RowValues, Scorer, Stored, known_classes, logits_graph, logits_of, write_head,
 };
 use super::option::{EXPONENT, Options, TOP};
-use crate::graph::{Builder, Size, Value};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
@@ -116,12 +116,7 @@ impl Scorer for Gen {
 
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
-        let Some(Size::Fixed(classes)) = builder.shape(logits).last().copied() else {
-            return Err(not_exportable(
-                "the number of classes is not known, and the largest probabilities of all are asked for; fit \
-                 it with the last layer",
-            ));
-        };
+        let classes = known_classes(logits, builder)?;
         // Small probabilities have no digits in single precision, but their roots count: so all by logarithms.
         let (sorted, _) = builder.top_k(logits, classes, true);
         let all = builder.log_sum_exp(sorted, 1.0);

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
+use super::model::{
+    Model, RowValues, Scorer, Stored, known_classes, logits_graph, logits_of, write_head,
+};
 use super::option::{EXPONENT, OptionInfo, Options, TEMPERATURE, option};
-use crate::graph::{Builder, Value};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::energy;
@@ -208,12 +210,18 @@ impl LogitScore {
     }
 }
 
+/// How many logits the largest one is compared with.
+fn followers(classes: usize, others: usize) -> usize {
+    let rest = classes.saturating_sub(1);
+    others.min(rest.saturating_sub(1).max(1)).min(rest)
+}
+
 /// The largest logit minus the mean of the next ones; the smallest stays out where there are enough.
 fn gap(logits: &[f64], others: usize) -> f64 {
     let mut sorted = logits.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let Some((largest, rest)) = sorted.split_first() else { return f64::NEG_INFINITY };
-    let followers = &rest[..others.min(rest.len().saturating_sub(1).max(1)).min(rest.len())];
+    let followers = &rest[..followers(logits.len(), others)];
     if followers.is_empty() {
         // One class has no rival.
         return 0.0;
@@ -259,6 +267,35 @@ impl Scorer for LogitModel {
             LogitScore::MaxLogit => builder.largest(logits),
             LogitScore::Energy { temperature } => builder.log_sum_exp(logits, temperature),
             LogitScore::Odin { temperature } => top_probability(temperature, builder),
+            LogitScore::Entropy => {
+                let logs = builder.log_softmax(logits);
+                let p = builder.exp(logs);
+                let parts = builder.mul(p, logs);
+                builder.sum(parts)
+            }
+            LogitScore::Renyi { exponent } => {
+                let logs = builder.log_softmax(logits);
+                let scaled = builder.times(logs, exponent);
+                let log = builder.log_sum_exp(scaled, 1.0);
+                builder.times(log, 1.0 / (exponent - 1.0))
+            }
+            LogitScore::Gap { others } => {
+                let followers = followers(known_classes(logits, builder)?, others);
+                let (sorted, _) = builder.top_k(logits, followers + 1, true);
+                let largest = builder.part(sorted, 0, 1);
+                let below = builder.sub(largest, sorted);
+                let sum = builder.sum(below);
+                builder.times(sum, 1.0 / followers.max(1) as f64)
+            }
+            LogitScore::JointEnergy => {
+                let above = builder.node(Op::Relu, &[logits]);
+                let size = builder.abs(logits);
+                let negative = builder.neg(size);
+                let power = builder.exp(negative);
+                let rest = builder.log_one_plus(power);
+                let parts = builder.add(above, rest);
+                builder.sum(parts)
+            }
         })
     }
 

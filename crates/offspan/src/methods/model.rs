@@ -8,7 +8,7 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::explained::{Explained, ScoreTerm};
-use crate::graph::{Builder, Value};
+use crate::graph::{Builder, Size, Value};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
@@ -257,6 +257,18 @@ pub(crate) fn logits_graph(
         (Some(logits), _) => logits,
         (None, Some(head)) => head_graph(head, rows.features, builder),
         (None, None) => builder.logits(classes),
+    }
+}
+
+/// The number of classes within a graph; fails if it is left to who gives the logits, for scores that put the logits
+/// in order.
+pub(crate) fn known_classes(logits: Value, builder: &Builder<'_>) -> Result<usize> {
+    match builder.shape(logits).last() {
+        Some(Size::Fixed(classes)) => Ok(*classes),
+        _ => Err(not_exportable(
+            "the number of classes is not known, and the largest probabilities of all are asked for; fit it with \
+             the last layer",
+        )),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams};
+use crate::graph::{Builder, Value};
 use crate::io::Head;
 use crate::methods::Stored;
 use crate::methods::method::{Entry, OWN_FIXTURE};
@@ -69,6 +70,12 @@ impl Step for BetaNormParams {
         if norm > 0.0 && norm.is_finite() {
             vector::scale(row, norm.powf(-self.beta));
         }
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let (unit, length, _) = builder.unit_rows(rows);
+        let power = builder.power(length, 1.0 - self.beta);
+        (builder.mul(unit, power), None)
     }
 }
 

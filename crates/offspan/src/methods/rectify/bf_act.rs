@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams, check_percent};
+use crate::graph::{Builder, Value};
 use crate::io::Head;
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
 use crate::methods::option::{OptionInfo, Options, option};
@@ -99,6 +100,16 @@ impl Step for BfAct {
             // A power that overflows takes everything away.
             *x = if power.is_finite() { *x / (1.0 + power).sqrt() } else { 0.0 };
         }
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let size = builder.abs(rows);
+        let share = builder.times(size, 1.0 / self.at);
+        // A power that overflows takes everything away here, too.
+        let power = builder.power(share, f64::from(2 * self.order));
+        let more = builder.plus(power, 1.0);
+        let divisor = builder.sqrt(more);
+        (builder.div(rows, divisor), None)
     }
 
     fn found(&self) -> Found {

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::ash::count_largest;
 use super::step::{Step, StepParams, check_percent};
+use crate::graph::{Builder, Op, Value};
 use crate::io::Head;
 use crate::methods::Stored;
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
 use crate::methods::option::{Options, PRUNE};
 use crate::numeric::vector::contiguous;
 use crate::training::Training;
-use crate::training::logits::head_logits;
+use crate::training::logits::{head_graph, head_logits};
 use crate::training::statistics::Statistics;
 use crate::{Error, Result};
 
@@ -73,11 +74,16 @@ struct Lts {
     head: Head,
 }
 
+/// k; of a short row at least one.
+fn count_kept(width: usize, prune: f64) -> usize {
+    count_largest(width, prune).max(1).min(width)
+}
+
 /// s of a row; 1 for one without positive entries.
 fn factor(row: &[f64], prune: f64) -> f64 {
     let mut positive: Vec<f64> = row.iter().map(|x| x.max(0.0)).collect();
     let sum: f64 = positive.iter().sum();
-    let kept = count_largest(row.len(), prune).max(1).min(row.len());
+    let kept = count_kept(row.len(), prune);
     positive.sort_unstable_by(|a, b| b.total_cmp(a));
     let largest: f64 = positive[..kept].iter().sum();
     if largest > 0.0 { (sum / largest).powi(2) } else { 1.0 }
@@ -90,6 +96,31 @@ impl Step for Lts {
             logits *= factor(contiguous(&row), self.prune);
         }
         Some(logits)
+    }
+
+    fn graph(&self, rows: Value, _: &mut Builder<'_>) -> (Value, Option<Value>) {
+        (rows, None)
+    }
+
+    fn logits_graph(
+        &self,
+        rows: Value,
+        _: Option<Value>,
+        builder: &mut Builder<'_>,
+    ) -> Option<Value> {
+        let logits = head_graph(&self.head, rows, builder);
+        let positive = builder.node(Op::Relu, &[rows]);
+        let sum = builder.sum_kept(positive);
+        let kept = count_kept(builder.last_size(rows), self.prune);
+        let (largest, _) = builder.top_k(positive, kept, true);
+        let largest = builder.sum_kept(largest);
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        let is_positive = builder.node(Op::Greater, &[largest, zero]);
+        let divisor = builder.choose(is_positive, largest, one);
+        let share = builder.div(sum, divisor);
+        let factor = builder.square(share);
+        let factor = builder.choose(is_positive, factor, one);
+        Some(builder.mul(logits, factor))
     }
 }
 

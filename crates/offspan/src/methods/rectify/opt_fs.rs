@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, StepParams};
+use crate::graph::{Builder, Element, Op, Value};
 use crate::io::{Head, TensorWriter};
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
 use crate::methods::option::{BINS, Options};
@@ -161,6 +162,25 @@ impl OptFs {
         self.bin(x).map_or(0.0, |bin| self.factors[bin])
     }
 
+    /// The same within a graph, for entries of any shape.
+    pub(crate) fn factor_graph(&self, x: Value, builder: &mut Builder<'_>) -> Value {
+        let bins = self.factors.len();
+        let width = (self.high - self.low) / bins as f64;
+        let above = builder.plus(x, -self.low);
+        let place = builder.times(above, 1.0 / width);
+        let place = builder.at_least(place, 0.0);
+        let place = builder.at_most(place, (bins - 1) as f64);
+        let place = builder.node(Op::Cast { to: Element::Index }, &[place]);
+        let factors = builder.vector("factors", &self.factors);
+        let factor = builder.rows_at(factors, place);
+        let (low, high) = (builder.scalar(self.low), builder.scalar(self.high));
+        let is_above = builder.node(Op::GreaterOrEqual, &[x, low]);
+        let is_below = builder.node(Op::Less, &[x, high]);
+        let inside = builder.node(Op::And, &[is_above, is_below]);
+        let zero = builder.scalar(0.0);
+        builder.choose(inside, factor, zero)
+    }
+
     pub(crate) fn read(params: OptFsParams, stored: Stored<'_>) -> Result<Self> {
         Ok(OptFs {
             low: stored.number("low")?,
@@ -181,6 +201,11 @@ impl OptFs {
 impl Step for OptFs {
     fn apply_to_row(&self, row: &mut [f64]) {
         row.iter_mut().for_each(|x| *x *= self.factor(*x));
+    }
+
+    fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
+        let factor = self.factor_graph(rows, builder);
+        (builder.mul(rows, factor), None)
     }
 
     fn found(&self) -> Found {
