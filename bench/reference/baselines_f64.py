@@ -560,19 +560,22 @@ METHODS: dict[str, Callable[..., Scorer]] = {
 # Against an oracle
 
 
-def check_pack(folder: Path) -> dict[str, float]:
+def check_pack(folder: Path, golden_name: str, methods: dict[str, Callable[..., Scorer]]) -> dict[str, float]:
     """The largest relative difference of each baseline golden of a folder."""
     train, head = load_tensors(folder / "train.safetensors"), load_tensors(folder / "head.safetensors")
-    golden = load_file(folder / "golden.safetensors")
+    if (folder / "weiper.safetensors").exists():
+        head = head | load_tensors(folder / "weiper.safetensors")
+    golden = load_file(folder / f"{golden_name}.safetensors")
     paths = [folder / "test.safetensors", *sorted((folder / "ood").glob("*.safetensors"))]
     sets = {path.stem: load_tensors(path) for path in paths}
     found = {}
-    for name, entry in json.loads((folder / "golden.json").read_text())["methods"].items():
+    for name, entry in json.loads((folder / f"{golden_name}.json").read_text())["methods"].items():
         if "params" not in entry or name in ("pca_residual", "cop") or name.startswith("kpca_"):
             continue
-        if name not in METHODS:
+        method = name.replace("-", "_")
+        if method not in methods:
             raise ValueError(f"no method is known for the golden {name!r}")
-        score = METHODS[name](train, head, **entry["params"])
+        score = methods[method](train, head, **entry["params"])
         found[name] = 0.0
         for set_name, rows in sets.items():
             expected = golden[f"{name}/{set_name}"]
@@ -581,18 +584,19 @@ def check_pack(folder: Path) -> dict[str, float]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def check_oracle(description: str, golden_name: str, methods: dict[str, Callable[..., Scorer]]) -> int:
+    """Compares methods with every golden file of this name in the oracle folder that the command line names."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("oracle_dir", type=Path, nargs="?", default=ORACLE)
     parser.add_argument("--tolerance", type=float, default=TOLERANCE)
     args = parser.parse_args()
 
-    folders = sorted(path.parent for path in args.oracle_dir.rglob("golden.json"))
+    folders = sorted(path.parent for path in args.oracle_dir.rglob(f"{golden_name}.json"))
     if not folders:
-        print(f"no golden.json under {args.oracle_dir}", file=sys.stderr)
+        print(f"no {golden_name}.json under {args.oracle_dir}", file=sys.stderr)
         return 2
     try:
-        worst = [value for folder in folders for value in check_pack(folder).values()]
+        worst = [value for folder in folders for value in check_pack(folder, golden_name, methods).values()]
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -601,4 +605,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_oracle(__doc__.splitlines()[0], "golden", METHODS))

@@ -155,13 +155,17 @@ fn householder_factor(a: ArrayView2<'_, f64>) -> (Mat<f64>, Mat<f64>) {
     (factor, householder)
 }
 
-/// a⁺·b, the shortest of the best solutions of a·x = b; singular values of at most
-/// max(rows, columns)·`precision`·largest count as zero.
-pub fn least_squares(
-    a: ArrayView2<'_, f64>,
-    b: &Array1<f64>,
-    precision: f64,
-) -> Result<Array1<f64>> {
+/// The singular value decomposition without what belongs to the null space.
+struct ThinSvd {
+    /// Singular values in descending order.
+    values: Vec<f64>,
+    /// One column per value.
+    left: Mat<f64>,
+    /// One column per value.
+    right: Mat<f64>,
+}
+
+fn thin_svd(a: ArrayView2<'_, f64>) -> Result<ThinSvd> {
     let (rows, columns) = a.dim();
     let size = rows.min(columns);
     let par = Par::rayon(PARTS);
@@ -180,7 +184,19 @@ pub fn least_squares(
         params,
     )
     .map_err(|_| DecompositionError { what: "the singular value decomposition", size })?;
-    let values: Vec<f64> = values.column_vector().iter().copied().collect();
+    let values = values.column_vector().iter().copied().collect();
+    Ok(ThinSvd { values, left, right })
+}
+
+/// a⁺·b, the shortest of the best solutions of a·x = b; singular values of at most
+/// max(rows, columns)·`precision`·largest count as zero.
+pub fn least_squares(
+    a: ArrayView2<'_, f64>,
+    b: &Array1<f64>,
+    precision: f64,
+) -> Result<Array1<f64>> {
+    let (rows, columns) = a.dim();
+    let ThinSvd { values, left, right } = thin_svd(a)?;
     let floor = rows.max(columns) as f64 * precision * values.first().copied().unwrap_or(0.0);
     let mut x = Array1::zeros(columns);
     for (i, &value) in values.iter().enumerate().filter(|(_, value)| **value > floor) {
@@ -188,6 +204,26 @@ pub fn least_squares(
         (0..columns).for_each(|column| x[column] += along * right[(column, i)]);
     }
     Ok(x)
+}
+
+/// Singular values of a matrix, largest first, and the directions of its rows that belong to them.
+pub struct RightSingular {
+    /// Singular values in descending order.
+    pub values: Vec<f64>,
+    /// Row i is the unit right singular vector of value i.
+    pub vectors: Array2<f64>,
+}
+
+/// Decomposes the rows of a matrix.
+pub fn right_singular(a: ArrayView2<'_, f64>) -> Result<RightSingular> {
+    let size = a.nrows().min(a.ncols());
+    if a.iter().all(|&x| x == 0.0) {
+        let vectors = Array2::eye(a.ncols()).slice(s![..size, ..]).to_owned();
+        return Ok(RightSingular { values: vec![0.0; size], vectors });
+    }
+    let ThinSvd { values, right, .. } = thin_svd(a)?;
+    let vectors = Array2::from_shape_fn((size, a.ncols()), |(i, j)| right[(j, i)]);
+    Ok(RightSingular { values, vectors })
 }
 
 /// The lower triangle L with L·Lᵀ = a, of a positive definite matrix whose lower triangle is read.
@@ -290,6 +326,25 @@ mod tests {
                 (&scaled.dot(&eigen.vectors) - &gram).iter().fold(0.0f64, |w, x| w.max(x.abs()));
             assert!(worst <= f64::EPSILON * 50.0 * n as f64, "n {n}: {worst}");
         }
+    }
+
+    #[test]
+    fn right_singular_vectors_are_orthonormal_and_make_the_rows() {
+        for (rows, columns) in [(1, 4), (4, 1), (3, 9), (9, 3), (20, 20)] {
+            let mut a = wave(rows, columns);
+            a.diag_mut().mapv_inplace(|x| x + 1.0);
+            let RightSingular { values, vectors } = right_singular(a.view()).unwrap();
+            assert!(values.windows(2).all(|w| w[0] >= w[1]));
+            let worst = |a: &Array2<f64>| a.iter().fold(0.0f64, |w, x| w.max(x.abs()));
+            let eye = Array2::<f64>::eye(values.len());
+            assert!(worst(&(&vectors.dot(&vectors.t()) - &eye)) < 1e-13);
+            // AᵀA = V·S²·Vᵀ
+            let squares = Array1::from_iter(values.iter().map(|s| s * s));
+            let gram = (&vectors.t() * &squares).dot(&vectors);
+            assert!(worst(&(&gram - &a.t().dot(&a))) < 1e-12 * rows as f64);
+        }
+        let zero = right_singular(Array2::zeros((2, 3)).view()).unwrap();
+        assert_eq!(zero.values, [0.0; 2]);
     }
 
     #[test]

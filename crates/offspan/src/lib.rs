@@ -69,8 +69,8 @@ pub use methods::params::*;
 pub use methods::steps::*;
 pub use methods::{
     BankSize, CATALOGUE, DkgpParams, Explained, ExplainedTerm, Found, MethodInfo, MethodOptions,
-    MethodSpec, OPTIONS, PRESETS, Parameter, Preset, Rectification, ScoreTerm, Setting,
-    ValidMethod, VraBounds,
+    MethodSpec, NecoDirections, OPTIONS, PRESETS, Parameter, Preset, Prototypes, Rectification,
+    ScoreTerm, Setting, ValidMethod, VraBounds,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,

@@ -11,6 +11,14 @@ use ndarray::{Array1, Array2};
 use offspan::io::{Dataset, FeatureSource, OwnedRows, Pack, open_matrix, read_rows};
 use offspan::map::{Draw, EigenFloor};
 use offspan::{
+    ActSubParams, BetaMahalanobisParams, BetaNormParams, BfActParams, CadrefParams,
+    ClassMeanPcaParams, CtmParams, DknnParams, FdbdParams, GenResidualParams, KlmParams, LidParams,
+    LtsParams, MapScore, MmeParams, NacParams, NciParams, NecoDirections, NecoParams,
+    OpenMaxParams, OptFsParams, OptFsVParams, OraParams, PcaNreParams, PnmlParams, Prototypes,
+    RelationParams, ResidualParams, RmdsParams, TempScaleParams, TrustParams, WdiscoodParams,
+    WeiperParams,
+};
+use offspan::{
     AshBParams, AshPParams, AshSParams, AutoParams, BankSize, BatsParams, Clip, Components,
     CsiParams, DdcsParams, Detector, DiceParams, DmlParams, ExactForm, FitOptions, FourierParts,
     Fusion, GenParams, GradNormParams, GradOrthParams, Kernel, KnnParams, KpcaParams, LineParams,
@@ -76,6 +84,17 @@ impl Golden {
             .map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap())))
             .collect();
         Box::new(FourierParts { frequencies, phases, amplitudes: None })
+    }
+
+    /// Directions in which `weiper-kld` changes the last layer, one row per copy and class.
+    fn directions(&self) -> Option<Array2<f64>> {
+        let noise = std::fs::read(self.folder.join("weiper.safetensors")).ok()?;
+        let tensors = SafeTensors::deserialize(&noise).unwrap();
+        let noise = tensors.tensor("noise").unwrap();
+        let (numbers, _) = noise.data().as_chunks::<4>();
+        let numbers = numbers.iter().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect();
+        let &[copies, classes, width] = noise.shape() else { panic!("three dimensions") };
+        Some(Array2::from_shape_vec((copies * classes, width), numbers).unwrap())
     }
 
     /// Largest relative difference over the sets; fails if the fit decided otherwise.
@@ -280,7 +299,10 @@ fn oracle_cases(golden: &Golden, precision: Precision) -> Vec<Case> {
 }
 
 /// What a golden's name and parameters stand for, if it is a baseline.
-fn baseline(name: &str, params: &Value) -> Option<MethodSpec> {
+fn baseline(golden: &Golden, name: &str, params: &Value) -> Option<MethodSpec> {
+    if let Some(newer) = newer(golden, name, params) {
+        return Some(newer);
+    }
     let number = |key: &str| params[key].as_f64().unwrap();
     let count = |key: &str| params[key].as_u64().unwrap() as usize;
     let react = |key: &str| Rectification::React(ReactParams { at: Clip::Percentile(number(key)) });
@@ -364,11 +386,111 @@ fn baseline(name: &str, params: &Value) -> Option<MethodSpec> {
     })
 }
 
+/// The same for the methods of `golden-newer`.
+fn newer(golden: &Golden, name: &str, params: &Value) -> Option<MethodSpec> {
+    let number = |key: &str| params[key].as_f64().unwrap();
+    let count = |key: &str| params[key].as_u64().unwrap() as usize;
+    let rectified = |step| MethodSpec::rectified(vec![step]);
+    let neco = |times_logit: bool| {
+        let directions = match params["r"].as_f64() {
+            Some(share) => NecoDirections::ExplainedVariance(share),
+            None => NecoDirections::Count(Some(count("d"))),
+        };
+        MethodSpec::Neco(NecoParams { directions, times_logit })
+    };
+    let wdiscood = |unit| {
+        let (components, residual_weight) = (count("N"), number("alpha"));
+        MethodSpec::Wdiscood(WdiscoodParams { unit, components, residual_weight })
+    };
+    let (bank, seed) = (BankSize::Share(1.0), 0);
+    Some(match name.replace('-', "_").as_str() {
+        "entropy" => MethodSpec::Logit(LogitScore::Entropy),
+        "renyi" => MethodSpec::Logit(LogitScore::Renyi { exponent: number("gamma") }),
+        "logit_gap" => MethodSpec::Logit(LogitScore::Gap { others: count("N") }),
+        "joint_energy" => MethodSpec::Logit(LogitScore::JointEnergy),
+        "klm" => KlmParams::default().into(),
+        "temp_scale" => TempScaleParams::default().into(),
+        "openmax" => OpenMaxParams { ranks: count("alpha"), tail: count("tail") }.into(),
+        "residual" => ResidualParams { components: Some(count("D")) }.into(),
+        "gen_residual" => GenResidualParams {
+            entropy: GenParams { exponent: number("gamma"), top: count("M") },
+            components: Some(count("D")),
+        }
+        .into(),
+        "fdbd" => FdbdParams { by_norm: false }.into(),
+        "fdbd_norm" => FdbdParams { by_norm: true }.into(),
+        "nci" => NciParams { norm_weight: number("alpha") }.into(),
+        "neco" | "neco_evr" => neco(true),
+        "neco_ratio" | "neco_evr_ratio" => neco(false),
+        "ctm_weight" => CtmParams { prototypes: Prototypes::Weight }.into(),
+        "ctm_mean" => CtmParams { prototypes: Prototypes::Mean }.into(),
+        "ora" => OraParams::default().into(),
+        "class_mean_pca" => ClassMeanPcaParams { explained_variance: number("r") }.into(),
+        "pnml" => PnmlParams::default().into(),
+        "actsub" => ActSubParams {
+            prune: number("pct"),
+            power: number("lam"),
+            neighbours: count("k"),
+            bank,
+            seed,
+        }
+        .into(),
+        "rmds" => RmdsParams { unit: false }.into(),
+        "rmds_pp" => RmdsParams { unit: true }.into(),
+        "beta_energy" => {
+            rectified(Rectification::BetaNorm(BetaNormParams { beta: number("beta") }))
+        }
+        "beta_mahalanobis" => {
+            BetaMahalanobisParams { norm: BetaNormParams { beta: number("beta") } }.into()
+        }
+        "wdiscood" => wdiscood(false),
+        "wdiscood_unit" => wdiscood(true),
+        "caref" => CadrefParams { decoupled: false }.into(),
+        "cadref" => CadrefParams { decoupled: true }.into(),
+        "trust" => TrustParams { neighbours: count("k"), drop: number("alpha") }.into(),
+        "dknn" => DknnParams { neighbours: count("k"), bank, seed }.into(),
+        "lid" => LidParams { neighbours: count("k"), bank, seed }.into(),
+        "relation" => {
+            RelationParams { power: number("t"), floor: number("thr"), bank, seed }.into()
+        }
+        "opt_fs_e" => rectified(Rectification::OptFs(OptFsParams { bins: count("bins") })),
+        "opt_fs_v" => OptFsVParams { shaping: OptFsParams { bins: count("bins") } }.into(),
+        "bf_act" => rectified(Rectification::BfAct(BfActParams {
+            order: count("n") as u32,
+            cutoff: number("pct"),
+        })),
+        "lts" => rectified(Rectification::Lts(LtsParams { prune: number("pct") })),
+        "nac" => {
+            NacParams { bins: count("M"), enough: number("O"), sharpness: number("alpha") }.into()
+        }
+        "weiper_kld" => WeiperParams {
+            heads: Some(count("r")),
+            spread: number("delta"),
+            bins: count("bins"),
+            divergences: (number("lam1"), number("lam2")),
+            smoothing: (count("s1"), count("s2")),
+            epsilon: (number("eps1"), number("eps2")),
+            seed,
+            directions: golden.directions(),
+        }
+        .into(),
+        "pca_nre" => {
+            let react = Clip::Percentile(number("pct"));
+            PcaNreParams { components: Some(count("q")), react }.into()
+        }
+        "mme" => MmeParams { temperature: number("T"), agreement: number("match") }.into(),
+        "feature_norm" => MethodSpec::Maps(MapScore::FeatureNorm),
+        "davis_std" => MethodSpec::Maps(MapScore::DavisStd { deviation_weight: number("gamma") }),
+        "davis_max" => MethodSpec::Maps(MapScore::DavisMax),
+        _ => return None,
+    })
+}
+
 /// The oracle's baselines, all of them in double precision where it matters.
 fn oracle_baselines(golden: &Golden) -> Vec<Case> {
     let json = golden.json();
     let case = |(name, method): (&String, &Value)| {
-        let spec = baseline(name, method.get("params")?)?;
+        let spec = baseline(golden, name, method.get("params")?)?;
         Some(Case { name: name.clone(), spec, components: None, rank: None })
     };
     json["methods"].as_object().unwrap().iter().filter_map(case).collect()
@@ -380,7 +502,8 @@ fn every_variant_matches_the_committed_fixture() {
 }
 
 /// Methods that keep their training rows in single precision.
-const SINGLE_PRECISION: [&str; 6] = ["knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "csi"];
+const SINGLE_PRECISION: [&str; 8] =
+    ["knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "csi", "actsub", "relation"];
 
 fn every_baseline_matches_the_committed_fixture() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture-baselines");
@@ -388,7 +511,8 @@ fn every_baseline_matches_the_committed_fixture() {
     let mut checked = Vec::new();
     for case in golden.json()["cases"].as_array().unwrap() {
         let (name, method) = (case["name"].as_str().unwrap(), case["method"].as_str().unwrap());
-        let spec = baseline(name, &case["params"]).unwrap_or_else(|| panic!("unknown case {name}"));
+        let spec = baseline(&golden, name, &case["params"]);
+        let spec = spec.unwrap_or_else(|| panic!("unknown case {name}"));
         assert_eq!(spec.method(), method);
         let tolerance = if SINGLE_PRECISION.contains(&method) { 1e-5 } else { 1e-6 };
         let case = Case { name: name.to_owned(), spec, components: None, rank: None };
@@ -456,15 +580,21 @@ fn auto_matches_the_committed_fixture() {
     }
 }
 
-fn oracle(pack: &str) -> Result<Completion, Failed> {
+fn oracle_folder(pack: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("OFFSPAN_ORACLE").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle"),
         PathBuf::from,
     );
     let folder = folder.join("fixture").join(pack);
-    if !folder.is_dir() {
-        return Ok(Completion::ignored_with("no oracle folder; OFFSPAN_ORACLE names one"));
-    }
+    folder.is_dir().then_some(folder)
+}
+
+fn no_oracle() -> Completion {
+    Completion::ignored_with("no oracle folder; OFFSPAN_ORACLE names one")
+}
+
+fn oracle(pack: &str) -> Result<Completion, Failed> {
+    let Some(folder) = oracle_folder(pack) else { return Ok(no_oracle()) };
     let golden = Golden::open(&folder);
     let cases = |precision| oracle_cases(&golden, precision);
     golden.check_all(cases);
@@ -481,10 +611,12 @@ fn oracle(pack: &str) -> Result<Completion, Failed> {
     }
     // Nothing in the oracle is left out, except what has no score to compare.
     let checked: Vec<&String> = worst.values().flat_map(|(names, _)| names).collect();
-    let json = golden.json();
-    for (name, method) in json["methods"].as_object().unwrap() {
-        let expected = method.get("params").is_some() && !NO_SCORE.contains(&name.as_str());
-        assert_eq!(checked.contains(&name), expected, "{name}");
+    for golden in [&golden, &newer] {
+        let json = golden.json();
+        for (name, method) in json["methods"].as_object().unwrap() {
+            let expected = method.get("params").is_some() && !NO_SCORE.contains(&name.as_str());
+            assert_eq!(checked.contains(&name), expected, "{name}");
+        }
     }
     // The document tells the same: the golden rows of each method, and a bound that holds.
     for line in documented() {
@@ -495,6 +627,17 @@ fn oracle(pack: &str) -> Result<Completion, Failed> {
         assert!(difference <= line.bound, "docs/methods.md: {}: {difference:.1e}", line.method);
     }
     assert!(worst.is_empty(), "docs/methods.md does not have {:?}", worst.keys());
+    Ok(Completion::Completed)
+}
+
+fn maps_match_the_oracle() -> Result<Completion, Failed> {
+    let Some(folder) = oracle_folder("maps-synthetic") else { return Ok(no_oracle()) };
+    let golden = Golden::named(&folder, "golden-newer");
+    let cases = oracle_baselines(&golden);
+    assert_eq!(cases.len(), golden.json()["methods"].as_object().unwrap().len());
+    for case in cases {
+        println!("    {:32} {:.1e}", case.name, golden.check(&case, 1e-12));
+    }
     Ok(Completion::Completed)
 }
 
@@ -616,5 +759,6 @@ fn main() {
         let name = format!("every_method_matches_the_oracle_on_{}", pack.replace('-', "_"));
         trials.push(Trial::ignorable_test(name, move || oracle(pack)));
     }
+    trials.push(Trial::ignorable_test("maps_match_the_oracle", maps_match_the_oracle));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -78,9 +78,22 @@ fn gap(a: &[f64], b: &[f64]) -> f64 {
 
 /// Methods that keep rows or learn from them again and again.
 fn needs_all_rows(name: &str) -> bool {
-    ["exact", "given parts", "knn", "tnn", "nnguide", "autoencoder", "rff-opt", "dkgp"]
-        .iter()
-        .any(|part| name.contains(part))
+    [
+        "exact",
+        "given parts",
+        "knn",
+        "tnn",
+        "nnguide",
+        "autoencoder",
+        "rff-opt",
+        "dkgp",
+        "trust",
+        "lid",
+        "relation",
+        "actsub",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
 }
 
 /// Methods of networks that were trained for the purpose: plans carry no tensors of theirs.
@@ -95,6 +108,9 @@ fn needs_other_tensors(name: &str) -> bool {
         "ssd-plus",
         "rank-feat",
         "rank-feat+rank-weight",
+        "feature-norm",
+        "davis-std",
+        "davis-max",
     ]
     .contains(&name)
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, concatenate, s};
-use offspan::io::Dataset;
+use offspan::io::{Dataset, Head, Labels, OwnedRows};
 use offspan::map::{Draw, EigenFloor, FeatureMap, Fourier};
 use offspan::{
     CalibrationSource, Components, Detector, ExactForm, FitOptions, HoldOut, Kernel, KpcaParams,
@@ -474,6 +474,91 @@ proptest! {
             }
         }
     }
+}
+
+/// Training rows, labels and a last layer, with logits that belong together.
+struct Odd {
+    name: &'static str,
+    train: Array2<f32>,
+    labels: Vec<i64>,
+    head: Head,
+}
+
+impl Odd {
+    fn dataset<'a>(&self, rows: ArrayView2<'a, f32>, labels: bool) -> Dataset<'a> {
+        let logits = rows.mapv(f64::from).dot(&self.head.weight().t()) + self.head.bias();
+        let data = Dataset::new(self.name, rows).with_logits(OwnedRows(logits)).unwrap();
+        match labels {
+            true => data.with_labels(Labels::from(self.labels.as_slice())).unwrap(),
+            false => data,
+        }
+    }
+}
+
+/// Constant columns, one class, two classes with the same weights, and rows that are all the same.
+fn odd_sets() -> Vec<Odd> {
+    let rows = 80;
+    let mut train = features(rows, WIDTH, 1);
+    train.column_mut(3).fill(0.0);
+    train.column_mut(4).fill(0.5);
+    let labels = |classes: i64| (0..rows as i64).map(|row| row % classes).collect();
+    let of_classes = |classes: usize| {
+        let whole = head(WIDTH);
+        let weight = whole.weight().slice(s![..classes, ..]).to_owned();
+        Head::new(weight, whole.bias().slice(s![..classes]).to_owned()).unwrap()
+    };
+    let twins = Head::new(Array2::from_elem((2, WIDTH), 0.3), Array1::zeros(2)).unwrap();
+    let set =
+        |name, train: &Array2<f32>, labels, head| Odd { name, train: train.clone(), labels, head };
+    vec![
+        set("constant columns", &train, labels(3), of_classes(4)),
+        set("one class", &train, labels(1), of_classes(1)),
+        set("one label of four", &train, labels(1), of_classes(4)),
+        set("two classes", &train, labels(2), of_classes(2)),
+        set("equal weights", &train, labels(2), twins),
+        set("equal rows", &Array2::from_elem((rows, WIDTH), 0.5), labels(3), of_classes(4)),
+    ]
+}
+
+#[test]
+fn odd_rows_and_classes_are_scored_or_refused_with_words_and_never_nan() {
+    let mut wrong = Vec::new();
+    let mut fitted = 0;
+    for odd in odd_sets() {
+        let mut test = features(12, WIDTH, 2);
+        test.row_mut(0).fill(0.0);
+        test.row_mut(1).assign(&odd.train.row(7));
+        test.row_mut(2).assign(&odd.train.mean_axis(Axis(0)).unwrap());
+        test.row_mut(3).mapv_inplace(|x| x * 1e18);
+        test.row_mut(4).mapv_inplace(|x| -x);
+        test.row_mut(5).mapv_inplace(|x| x * 1e-30);
+        for method in offspan::CATALOGUE.iter().filter(|method| !is_learned(method.name)) {
+            let spec = MethodSpec::named(method.name).unwrap();
+            let train = odd.dataset(odd.train.view(), true);
+            let what = format!("{} on {}", method.name, odd.name);
+            match Detector::fit(&spec, &train, Some(&odd.head), &whole_fit()) {
+                Ok(detector) => {
+                    let test = odd.dataset(test.view(), false);
+                    let scores = detector.score_dataset(&test, &Silent).unwrap();
+                    if scores.iter().any(|score| score.is_nan()) {
+                        wrong.push(format!("{what}: {scores:?}"));
+                    }
+                    fitted += 1;
+                }
+                Err(error) if error.to_string().len() < 20 => {
+                    wrong.push(format!("{what}: {error}"))
+                }
+                Err(_) => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(fitted > 200, "{fitted}");
+}
+
+/// What trains for long.
+fn is_learned(name: &str) -> bool {
+    ["autoencoder", "rff-opt", "dkgp-rff", "dkgp-nys"].contains(&name)
 }
 
 /// Methods in which a row far outside has to have a large residual, without the cosine map.

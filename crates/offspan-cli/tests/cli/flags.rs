@@ -109,6 +109,48 @@ fn each_flag_of_a_baseline_or_a_step_reaches_it() {
 }
 
 #[test]
+fn each_flag_of_a_newer_method_reaches_it() {
+    let place = Place::new();
+    place.small_pack("small", 1000, 300);
+    check_variants(
+        &place,
+        &[
+            ("gen --top 2", r#""top":2"#),
+            ("gen --exponent 0.4", r#""exponent":0.4"#),
+            ("renyi --exponent 0.5", r#""exponent":0.5"#),
+            ("logit-gap --others 1", r#""others":1"#),
+            ("openmax --ranks 1 --tail 5", r#""tail":5"#),
+            ("gen-residual --exponent 0.3 --components 9", r#""components":9"#),
+            ("nci --norm-weight 0.5", r#""norm_weight":0.5"#),
+            ("neco --components 3", r#""directions":{"count":3}"#),
+            ("neco-evr --explained-variance 0.5", r#""explained-variance":0.5"#),
+            ("class-mean-pca --explained-variance 0.5", r#""explained_variance":0.5"#),
+            ("actsub --prune 50 --power 1 -k 3 --bank 0.5", r#""power":1.0"#),
+            ("wdiscood --components 1 --residual-weight 0.5", r#""residual_weight":0.5"#),
+            ("trust -k 3 --drop 0.5", r#""drop":0.5"#),
+            ("dknn -k 5", r#""neighbours":5"#),
+            ("lid -k 6 --bank 0.5", r#""neighbours":6"#),
+            ("relation --power 2 --relation-floor 0.5", r#""floor":0.5"#),
+            ("nac --bins 10 --enough 5 --sharpness 1", r#""sharpness":1.0"#),
+            (
+                "weiper-kld --heads 2 --spread 0.5 --bins 20 --divergences 1,0.5 --smoothing 2,3 --epsilon 0.1,0.2",
+                r#""smoothing":[2,3]"#,
+            ),
+            ("mme --temperature 1 --agreement 0.5", r#""agreement":0.5"#),
+            ("bf-act --order 4 --cutoff 80", r#""order":4"#),
+            ("lts --prune 50", r#""prune":50.0"#),
+            ("opt-fs --bins 10", r#""bins":10"#),
+            ("opt-fs-v --bins 11", r#""bins":11"#),
+            ("beta-norm --beta 0.9", r#""beta":0.9"#),
+            ("beta-mahalanobis --beta 0.1", r#""beta":0.1"#),
+            ("residual --components 8", r#""components":8"#),
+            ("pca-nre --components 4 --react p80", r#""percentile":80.0"#),
+            ("msp+lts --prune 40", r#""prune":40.0"#),
+        ],
+    );
+}
+
+#[test]
 fn all_runs_what_the_pack_allows_and_tells_why_not_the_rest() {
     let place = Place::new();
     place.small_pack("small", 600, 200);

@@ -150,9 +150,12 @@ impl Place {
 }
 
 /// Methods that need what an ordinary network does not give.
-pub(crate) const SPECIAL: [&str; 9] = [
+pub(crate) const SPECIAL: [&str; 12] = [
     "rank-feat",
     "rank-feat+rank-weight",
+    "feature-norm",
+    "davis-std",
+    "davis-max",
     "knn-plus",
     "ssd-plus",
     "mcf",

@@ -215,6 +215,37 @@ impl<'a> Builder<'a> {
         self.node(Op::ReduceSum { axis, keep: false }, &[energy])
     }
 
+    /// The logarithms of the softmax over the last axis. The largest is taken out first, so that large numbers do not
+    /// take the digits of their differences.
+    pub(crate) fn log_softmax(&mut self, x: Value) -> Value {
+        let largest = self.largest_kept(x);
+        let below = self.sub(x, largest);
+        let powers = self.exp(below);
+        let sum = self.sum_kept(powers);
+        let log = self.log(sum);
+        self.sub(below, log)
+    }
+
+    /// ln(1 + x) for x ≥ 0: what 1 + x has lost of a small x is put back by x/((1 + x) − 1).
+    pub(crate) fn log_one_plus(&mut self, x: Value) -> Value {
+        let one = self.scalar(1.0);
+        let more = self.add(x, one);
+        let part = self.sub(more, one);
+        let zero = self.scalar(0.0);
+        let is_lost = self.node(Op::Equal, &[part, zero]);
+        let divisor = self.choose(is_lost, one, part);
+        let log = self.log(more);
+        let share = self.div(x, divisor);
+        let log = self.mul(log, share);
+        self.choose(is_lost, x, log)
+    }
+
+    /// x to the power of a number, for x ≥ 0.
+    pub(crate) fn power(&mut self, x: Value, exponent: f64) -> Value {
+        let exponent = self.scalar(exponent);
+        self.node(Op::Pow, &[x, exponent])
+    }
+
     /// exp(x) − 1 for x ≤ 0: exp(x) near 1 has lost the digits that are asked for, and tanh(x/2)·(exp(x) + 1) is
     /// the same number with all of them.
     pub(crate) fn exp_minus_one(&mut self, x: Value) -> Value {

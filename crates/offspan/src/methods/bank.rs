@@ -18,7 +18,7 @@ use crate::training::{BLOCK, Fitted, Training, joined, read_rows};
 use crate::{Error, Result};
 
 /// Rows of the bank that a block of queries meets at a time.
-const TILE: usize = 1024;
+pub(super) const TILE: usize = 1024;
 
 pub(super) const NEIGHBOURS: OptionInfo = option("neighbours", "K", "Nearest neighbours");
 pub(super) const BANK: OptionInfo =
@@ -201,11 +201,11 @@ pub(super) struct Largest {
 const LOOKED_AT: usize = 32;
 
 impl Largest {
-    fn new(keep: usize) -> Self {
+    pub(super) fn new(keep: usize) -> Self {
         Largest { keep, candidates: Vec::with_capacity(2 * keep), bar: f32::NEG_INFINITY }
     }
 
-    fn offer(&mut self, values: &[f32], first: u32) {
+    pub(super) fn offer(&mut self, values: &[f32], first: u32) {
         for (first, values) in (first..).step_by(LOOKED_AT).zip(values.chunks(LOOKED_AT)) {
             // Most are below the bar. To look at all of them takes less than to stop at the first.
             let mut any = false;
@@ -227,6 +227,10 @@ impl Largest {
     }
 
     fn thin(&mut self) {
+        if self.candidates.len() < self.keep {
+            // Fewer were seen than could be kept.
+            return;
+        }
         let last = self.keep - 1;
         let order = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         self.candidates.select_nth_unstable_by(last, order);

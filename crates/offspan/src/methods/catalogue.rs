@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn defaults_that_differ_are_told_with_their_methods() {
         let default = |flag| &OPTIONS.iter().find(|known| known.flag == flag).unwrap().default;
-        assert_eq!(default("--norm-weight"), "0.002");
-        assert_eq!(default("--neighbours"), "10; knn, knn-plus 50");
+        assert_eq!(default("--norm-weight"), "0.0001; dml 0.002");
+        assert_eq!(default("--neighbours"), "10; knn, knn-plus 50; dknn, lid 20");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{Model, RowValues, Scorer, Stored};
-use super::option::{OptionInfo, Options, option};
+use super::option::{NORM_WEIGHT, Options};
 use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
@@ -19,7 +19,6 @@ use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "dml";
-const NORM_WEIGHT: OptionInfo = option("norm-weight", "L", "dml: weight of the feature norm");
 
 /// Parameters of DML.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

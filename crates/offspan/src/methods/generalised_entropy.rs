@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{
-    Model, RowValues, Scorer, Stored, logits_graph, logits_of, not_exportable, write_head,
+    Model, RowValues, Scorer, Stored, known_classes, logits_graph, logits_of, write_head,
 };
-use super::option::{OptionInfo, Options, option};
-use crate::graph::{Builder, Size, Value};
+use super::option::{EXPONENT, Options, TOP};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
@@ -19,8 +19,6 @@ use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "gen";
-const EXPONENT: OptionInfo = option("exponent", "G", "gen: exponent γ of the probabilities");
-const TOP: OptionInfo = option("top", "M", "gen: how many of the largest probabilities count");
 
 /// Parameters of GEN.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -89,7 +87,7 @@ struct Gen {
 
 impl GenParams {
     /// The score of one row's probabilities, which lose their order.
-    fn score(&self, p: &mut [f64]) -> f64 {
+    pub(super) fn of(&self, p: &mut [f64]) -> f64 {
         p.sort_unstable_by(|a, b| b.total_cmp(a));
         let Some((largest, others)) = p.split_first() else { return 0.0 };
         let part = |p: f64, rest: f64| (p * rest).max(0.0).powf(self.exponent);
@@ -111,19 +109,14 @@ impl Scorer for Gen {
         for (out, mut row) in out.iter_mut().zip(logits.rows_mut()) {
             let p = contiguous_mut(&mut row);
             softmax(p);
-            *out = self.params.score(p);
+            *out = self.params.of(p);
         }
         Ok(())
     }
 
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
-        let Some(Size::Fixed(classes)) = builder.shape(logits).last().copied() else {
-            return Err(not_exportable(
-                "the number of classes is not known, and the largest probabilities of all are asked for; fit \
-                 it with the last layer",
-            ));
-        };
+        let classes = known_classes(logits, builder)?;
         // Small probabilities have no digits in single precision, but their roots count: so all by logarithms.
         let (sorted, _) = builder.top_k(logits, classes, true);
         let all = builder.log_sum_exp(sorted, 1.0);
@@ -164,7 +157,7 @@ mod tests {
 
     #[test]
     fn by_hand_and_where_a_subtraction_would_lose_all_digits() {
-        let score = |exponent, top, p: &[f64]| GenParams { exponent, top }.score(&mut p.to_vec());
+        let score = |exponent, top, p: &[f64]| GenParams { exponent, top }.of(&mut p.to_vec());
         assert!((score(0.5, 2, &[0.2, 0.5, 0.3]) + 0.5 + 0.21f64.sqrt()).abs() < 1e-15);
         assert_eq!(score(0.5, 1, &[0.2, 0.5, 0.3]), -0.5);
         let rest = 1e-18;

@@ -8,23 +8,21 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2, Axis, s};
+use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
 use super::model::{Found, Model, RowValues, Scorer, Stored, put_last};
+use super::whitening::{Standardised, largest_variance, split, whitening};
+use crate::Result;
 use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous};
 use crate::span::preprocess::Preprocess;
-use crate::training::statistics::{ClassMeans, Needs, Statistics};
+use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
-use crate::{Error, Moments, Result};
-
-/// Channels of SSD whose deviation is at most this share of the largest are constant.
-const CONSTANT_CHANNEL: f64 = 1e-6;
 
 /// Parameters of the distance to the nearest class mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,14 +125,14 @@ impl Fit for SsdParams {
 
 /// Whitened distances to centres.
 #[derive(Debug, Clone)]
-struct Mahalanobis {
+pub(super) struct Mahalanobis {
     /// Whether rows are scaled to unit length.
-    unit: bool,
-    centre: Array1<f64>,
+    pub(super) unit: bool,
+    pub(super) centre: Array1<f64>,
     /// A, one row per direction.
-    whitening: Array2<f64>,
+    pub(super) whitening: Array2<f64>,
     /// ν_c, one row per centre.
-    centres: Array2<f64>,
+    pub(super) centres: Array2<f64>,
 }
 
 impl Mahalanobis {
@@ -155,27 +153,15 @@ impl Mahalanobis {
     /// SSD: one centre, every channel standardised first.
     fn to_mean(training: &Training<'_>, known: &Statistics) -> Result<Self> {
         let moments = known.unit_moments();
-        let covariance = moments.covariance();
-        let deviations = covariance.diag().mapv(|variance| variance.max(0.0).sqrt());
-        let largest = largest_variance(&covariance).sqrt();
-        let alive: Vec<usize> = (0..deviations.len())
-            .filter(|&channel| deviations[channel] > CONSTANT_CHANNEL * largest)
-            .collect();
-        let scale = |i: usize| 1.0 / deviations[alive[i]];
-        let correlation = Array2::from_shape_fn((alive.len(), alive.len()), |(i, j)| {
-            covariance[[alive[i], alive[j]]] * scale(i) * scale(j)
-        });
-        let narrow = whitening(&correlation, 1.0, &training.data.name)?;
+        let standardised = Standardised::of(&moments.covariance(), &training.data.name)?;
+        let narrow = whitening(&standardised.correlation, 1.0, &training.data.name)?;
         // The standardisation becomes part of A; constant channels get zeros.
-        let mut whitening = Array2::zeros((narrow.nrows(), deviations.len()));
-        for (i, &channel) in alive.iter().enumerate() {
-            whitening.column_mut(channel).assign(&(&narrow.column(i) * scale(i)));
-        }
+        let whitening = standardised.widened(narrow) * &standardised.scales();
         let centres = Array2::zeros((1, whitening.nrows()));
         Ok(Mahalanobis { unit: true, centre: moments.mean().clone(), whitening, centres })
     }
 
-    fn read(unit: bool, stored: Stored<'_>) -> Result<Self> {
+    pub(super) fn read(unit: bool, stored: Stored<'_>) -> Result<Self> {
         let centre = stored.vector("centre", stored.width)?;
         let whitening: Array2<f64> = stored.matrix("whitening", None, stored.width)?;
         let centres = stored.matrix("centres", None, whitening.nrows())?;
@@ -246,36 +232,4 @@ impl Scorer for Mahalanobis {
 
 fn squared(row: &ndarray::ArrayView1<'_, f64>) -> f64 {
     vector::sum_of_squares(contiguous(row))
-}
-
-/// Class means relative to the mean, and the covariance inside the classes: what remains of the
-/// total when that of the class means is taken away.
-fn split(moments: &Moments, classes: &ClassMeans) -> (Array2<f64>, Array2<f64>) {
-    let offsets = &classes.means - moments.mean();
-    let shares = classes.counts.iter().map(|&n| (n as f64 / moments.count() as f64).sqrt());
-    let weighted = &offsets * &Array1::from_iter(shares).insert_axis(Axis(1));
-    let between = linalg::product(weighted.t(), weighted.view());
-    (offsets, moments.covariance() - between)
-}
-
-fn largest_variance(covariance: &Array2<f64>) -> f64 {
-    covariance.diag().iter().fold(0.0, |m, &x| m.max(x))
-}
-
-/// Λ^(−1/2)Vᵀ of a covariance, without directions at rounding level: eigenvalues of at most
-/// m·ε·max, where the maximum includes the `scale` of the numbers that the covariance came from.
-fn whitening(covariance: &Array2<f64>, scale: f64, what: &str) -> Result<Array2<f64>> {
-    let no_variance = || Error::NoVariance { what: what.to_owned() };
-    if covariance.is_empty() {
-        return Err(no_variance());
-    }
-    let eigen = linalg::symmetric_eigen(covariance.view())?;
-    let largest = eigen.values.iter().fold(scale, |m, x| m.max(x.abs()));
-    let floor = covariance.nrows() as f64 * f64::EPSILON * largest;
-    let rank = eigen.values.iter().take_while(|value| **value > floor).count();
-    if rank == 0 {
-        return Err(no_variance());
-    }
-    let scale: Array1<f64> = eigen.values[..rank].iter().map(|value| 1.0 / value.sqrt()).collect();
-    Ok(&eigen.vectors.slice(s![..rank, ..]) * &scale.insert_axis(Axis(1)))
 }

@@ -8,7 +8,7 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::explained::{Explained, ScoreTerm};
-use crate::graph::{Builder, Value};
+use crate::graph::{Builder, Size, Value};
 use crate::io::{Dataset, Head, TensorFile, TensorWriter};
 use crate::methods::kpca::{EnsembleSummary, KpcaModel, KpcaSummary};
 use crate::methods::rectify::StepSummary;
@@ -212,6 +212,16 @@ impl<'a> Stored<'a> {
     pub(crate) fn head(&self) -> Result<Option<Head>> {
         Head::read_optional(self.file, self.prefix, self.width)
     }
+
+    /// The last layer of a method that cannot do without.
+    pub(crate) fn required_head(&self) -> Result<Head> {
+        self.head()?.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))
+    }
+}
+
+/// A score that is a number: the worst one where the formula has none.
+pub(crate) fn or_worst(score: f64) -> f64 {
+    if score.is_nan() { f64::NEG_INFINITY } else { score }
 }
 
 /// Why a score has no graph; the detector adds the method's name.
@@ -248,6 +258,36 @@ pub(crate) fn logits_graph(
         (None, Some(head)) => head_graph(head, rows.features, builder),
         (None, None) => builder.logits(classes),
     }
+}
+
+/// The number of classes within a graph; fails if it is left to who gives the logits, for scores that put the logits
+/// in order.
+pub(crate) fn known_classes(logits: Value, builder: &Builder<'_>) -> Result<usize> {
+    match builder.shape(logits).last() {
+        Some(Size::Fixed(classes)) => Ok(*classes),
+        _ => Err(not_exportable(
+            "the number of classes is not known, and the largest probabilities of all are asked for; fit it with \
+             the last layer",
+        )),
+    }
+}
+
+/// The same, of as many classes as there were in training.
+pub(crate) fn logits_of_classes<'a>(
+    who: &str,
+    data: &'a Dataset<'_>,
+    head: Option<&'a Head>,
+    classes: usize,
+) -> Result<LogitSource<'a>> {
+    let source = logits_of(who, data, head)?;
+    if source.classes() == classes {
+        return Ok(source);
+    }
+    Err(Error::shape(
+        format!("logits of {}", data.name),
+        format!("{classes} columns, as in training"),
+        format!("{} columns", source.classes()),
+    ))
 }
 
 pub(crate) fn write_head<'a>(head: Option<&'a Head>, prefix: &str, writer: &mut TensorWriter<'a>) {

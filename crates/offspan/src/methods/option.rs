@@ -47,6 +47,23 @@ pub(crate) const EXPLAINED_VARIANCE: OptionInfo = option(
     "R",
     "Keep the fewest directions that hold this share of the variance",
 );
+pub(crate) const TEMPERATURE: OptionInfo = option("temperature", "T", "Temperature of the softmax");
+pub(crate) const EXPONENT: OptionInfo =
+    option("exponent", "G", "gen, gen-residual, renyi: exponent γ of the probabilities");
+pub(crate) const TOP: OptionInfo =
+    option("top", "M", "gen, gen-residual: how many of the largest probabilities count");
+pub(crate) const PRUNE: OptionInfo = option(
+    "prune",
+    "P",
+    "ash-b, ash-p, ash-s, scale, lts, actsub: percent of a row's activations that are not among the \
+     largest",
+);
+pub(crate) const NORM_WEIGHT: OptionInfo =
+    option("norm-weight", "L", "dml, nci: weight of the feature norm");
+pub(crate) const POWER: OptionInfo =
+    option("power", "T", "actsub, relation: power to which similarities are raised");
+pub(crate) const BINS: OptionInfo =
+    option("bins", "N", "nac, opt-fs, weiper-kld: bins of a histogram");
 pub(crate) const COMPONENTS: OptionInfo = option("components", "Q", "Keep this many directions");
 pub(crate) const REACT: OptionInfo = option(
     "react",

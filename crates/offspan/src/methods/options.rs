@@ -286,7 +286,7 @@ mod tests {
         let error = |given: &[(&str, &str)], method: &str| {
             options(given).and_then(|options| options.method(method)).unwrap_err().to_string()
         };
-        assert_eq!(error(&[("wings", "2")], "knn"), "wings: there is no such option");
+        assert_eq!(error(&[("quokkas", "2")], "knn"), "quokkas: there is no such option");
         for (typo, meant) in [
             ("neighbors", "neighbours"),
             ("explained-varience", "explained_variance"),

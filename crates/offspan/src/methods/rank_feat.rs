@@ -20,10 +20,10 @@ use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
-const MAPS: &str = "maps";
+pub(super) const MAPS: &str = "maps";
 const INPUT: &str = "block_input";
 const SHORTCUT: &str = "block_shortcut";
-const HINT: &str = "store the last feature maps before pooling as `maps` [rows, channels, height, \
+pub(super) const HINT: &str = "store the last feature maps before pooling as `maps` [rows, channels, height, \
                     width] beside `features`";
 const INPUT_HINT: &str = "store what enters the last 1×1 convolution as `block_input` [rows, channels, \
                           height, width] beside `features`";

@@ -167,7 +167,7 @@ fn check_steps(steps: &[Rectification], score: &MethodSpec) -> Result<()> {
     if steps.iter().filter(|step| step.changes_head()).count() > 1 {
         return Err(Error::parameter(
             "rectification",
-            "at most one step that changes the last layer (dice, line)",
+            "at most one step that changes the last layer (dice, line, lts)",
             steps.iter().map(Rectification::name).collect::<Vec<_>>().join("+"),
         ));
     }

@@ -7,14 +7,16 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, logits_of_classes, write_head,
+};
+use crate::Result;
 use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
-use crate::{Error, Result};
 
 const NAME: &str = "she";
 
@@ -82,15 +84,8 @@ struct She {
 
 impl Scorer for She {
     fn check_inputs(&self, data: &Dataset<'_>) -> Result<()> {
-        let classes = logits_of(NAME, data, self.head.as_ref())?.classes();
-        if classes == self.patterns.nrows() {
-            return Ok(());
-        }
-        Err(Error::shape(
-            format!("logits of {}", data.name),
-            format!("{} columns, as in training", self.patterns.nrows()),
-            format!("{classes} columns"),
-        ))
+        let classes = self.patterns.nrows();
+        logits_of_classes(NAME, data, self.head.as_ref(), classes).map(drop)
     }
 
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {

@@ -80,22 +80,68 @@ methods!(
     Logit(logit::LogitScore),
     /// A generalised entropy of the largest probabilities.
     Gen(generalised_entropy::GenParams),
+    /// Divergence from the typical softmax of a class.
+    Klm(kl_matching::KlmParams),
+    /// The softmax at the temperature that suits the labels.
+    TempScale(temperature_scaling::TempScaleParams),
+    /// Probability of an unknown class.
+    OpenMax(openmax::OpenMaxParams),
     /// The norm of the last layer's gradient.
     GradNorm(gradnorm::GradNormParams),
     /// Distance to the nearest class mean under one covariance.
     Mahalanobis(mahalanobis::MahalanobisParams),
     /// Mahalanobis distance of standardised unit vectors to their mean.
     Ssd(mahalanobis::SsdParams),
+    /// Distance to the nearest class, less that to all rows.
+    Rmds(rmds::RmdsParams),
+    /// Distances among the directions of classes, and among the others.
+    Wdiscood(wdiscood::WdiscoodParams),
+    /// Relative distance to the mean of the predicted class.
+    Cadref(cadref::CadrefParams),
     /// Distance to the k-th nearest training row.
     Knn(knn::KnnParams),
     /// Distance to the plane through the nearest training rows.
     Tnn(tnn::TnnParams),
     /// Energy guided by the nearest training rows.
     NnGuide(nnguide::NnGuideParams),
+    /// Nearest rows of the predicted class and of others.
+    Trust(trust::TrustParams),
+    /// Labels of the nearest training rows.
+    Dknn(dknn::DknnParams),
+    /// Minus the local intrinsic dimension.
+    Lid(lid::LidParams),
+    /// Similarity to training rows in features and predictions.
+    Relation(relation::RelationParams),
     /// Product with the pattern of the predicted class.
     She(she::SheParams),
     /// Energy minus the scaled residual of a subspace.
     Vim(vim::VimParams),
+    /// What lies off the main subspace.
+    Residual(residual::ResidualParams),
+    /// Generalised entropy times what lies off the main subspace.
+    GenResidual(residual::GenResidualParams),
+    /// Distance to decision boundaries.
+    Fdbd(fdbd::FdbdParams),
+    /// Closeness to the weights of the predicted class.
+    Nci(nci::NciParams),
+    /// Share of the standardised features in their leading directions.
+    Neco(neco::NecoParams),
+    /// Largest cosine with what stands for a class.
+    Ctm(class_typical::CtmParams),
+    /// Largest angle between the features and a decision boundary.
+    Ora(ora::OraParams),
+    /// Share of the features in the span of the class means.
+    ClassMeanPca(class_mean_pca::ClassMeanPcaParams),
+    /// Regret of a last layer that could learn the row.
+    Pnml(pnml::PnmlParams),
+    /// Energy of what decides the class, times how familiar the rest is.
+    ActSub(actsub::ActSubParams),
+    /// How often training rows had each neuron in the same state.
+    Nac(nac::NacParams),
+    /// Divergences of histograms under random heads.
+    Weiper(weiper::WeiperParams),
+    /// Five cues multiplied.
+    Mme(mme::MmeParams),
     /// Largest cosine with a class's weights, plus the weighted norm.
     Dml(dml::DmlParams),
     /// The last layer's gradient in the subspace of the training rows.
@@ -106,8 +152,16 @@ methods!(
     LowDim(low_dim::LowDimParams),
     /// A method on rectified rows.
     Rectified(rectified::RectifiedParams),
+    /// Mahalanobis distance of rows divided by a power of their norm.
+    BetaMahalanobis(pairings::BetaMahalanobisParams),
+    /// RegPCA that scores clipped rows.
+    PcaNre(pairings::PcaNreParams),
+    /// The predicted class's logit of shaped features.
+    OptFsV(opt_fs_v::OptFsVParams),
     /// Energy of feature maps without their leading part.
     RankFeat(rank_feat::RankFeatParams),
+    /// A score of un-pooled feature maps.
+    Maps(map_statistics::MapScore),
     /// A method on the features of a network trained with a contrastive loss.
     Supcon(supcon::SupconParams),
     /// A score of a specially trained network.

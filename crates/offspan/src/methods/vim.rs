@@ -4,21 +4,17 @@
 
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2, ArrayView2, Axis, s};
-use rayon::prelude::*;
+use ndarray::ArrayView2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
 use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
-use super::option::{COMPONENTS, OptionInfo, Options, option};
+use super::off_subspace::{HEAD_PRECISION, OffSubspace, dimensions_option};
+use super::option::{OptionInfo, Options, option};
 use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
-use crate::numeric::linalg;
-use crate::numeric::product::unpacked;
-use crate::numeric::vector::{self, contiguous};
-use crate::training::part::{Part, number};
 use crate::training::statistics::{Needs, Statistics};
-use crate::training::{BLOCK, Fitted, Training};
+use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "vim";
@@ -39,7 +35,7 @@ pub struct VimParams {
 
 impl Default for VimParams {
     fn default() -> Self {
-        VimParams { components: None, head_floor: f64::from(f32::EPSILON) }
+        VimParams { components: None, head_floor: HEAD_PRECISION }
     }
 }
 
@@ -56,8 +52,7 @@ impl Method for VimParams {
     }
 
     fn options(&mut self, options: &mut Options<'_>) -> Result<()> {
-        let words = "1000 if the width is at least 2048, 512 from 768 on, else half of it";
-        options.add_or(&COMPONENTS, &mut self.components, words)?;
+        dimensions_option(options, &mut self.components)?;
         let words = "2^-23: the last layer is known to f32 precision";
         options.add_said(&HEAD_FLOOR, &mut self.head_floor, words).map(drop)
     }
@@ -85,94 +80,53 @@ impl Fit for VimParams {
     }
 
     fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
-        Ok(from_known(self, known, Vim::fit(*self, training, known)?))
+        Ok(from_known(self, known, Vim::fit(*self, NAME, training, known)?))
     }
 
     fn read(&self, stored: Stored<'_>) -> Result<Model> {
-        let head = stored.head()?;
-        Ok(Arc::new(Vim {
-            origin: stored.vector("origin", stored.width)?,
-            residual: stored.matrix("residual", None, stored.width)?,
-            alpha: stored.number("alpha")?,
-            head: head.ok_or_else(|| Error::shape("the detector", "a last layer", "none"))?,
-        }))
+        Ok(Arc::new(Vim::read(stored)?))
     }
 }
 
 /// Virtual-logit matching.
 #[derive(Debug, Clone)]
-struct Vim {
-    origin: Array1<f64>,
-    /// R, one direction per row.
-    residual: Array2<f64>,
+pub(super) struct Vim {
+    off: OffSubspace,
     alpha: f64,
     head: Head,
 }
 
-/// D of the public code: 1000 for features of at least 2048, 512 from 768 on, else half the width.
-fn default_dimensions(width: usize) -> usize {
-    match width {
-        2048.. => 1000,
-        768.. => 512,
-        _ => (width / 2).max(1),
-    }
-}
-
 impl Vim {
-    fn fit(params: VimParams, training: &Training<'_>, known: &Statistics) -> Result<Self> {
-        let head = training.head(NAME)?;
-        let width = training.data.width();
-        let kept = params.components.unwrap_or_else(|| default_dimensions(width));
-        if kept >= width {
-            let expected = format!("fewer than the {width} channels, so that a residual is left");
-            return Err(Error::parameter("components", expected, kept));
-        }
-        let vim = training.worked_out(|| {
-            let origin = -linalg::least_squares(head.weight.view(), &head.bias, params.head_floor)?;
-            let moments = known.moments();
-            // (1/n) Σ (z − o)(z − o)ᵀ = covariance + (mean − o)(mean − o)ᵀ
-            let offset = (moments.mean() - &origin).insert_axis(Axis(1));
-            let second = moments.covariance() + offset.dot(&offset.t());
-            let eigen = linalg::symmetric_eigen(second.view())?;
-            let residual = eigen.vectors.slice(s![kept.., ..]).as_standard_layout().into_owned();
-            Ok(Vim { origin, residual, alpha: 0.0, head: head.without_block() })
-        })?;
-        let mut vim = Arc::unwrap_or_clone(vim);
-        let mean = vim.mean_residual(training)?;
+    pub(super) fn fit(
+        params: VimParams,
+        who: &str,
+        training: &Training<'_>,
+        known: &Statistics,
+    ) -> Result<Self> {
+        let head = training.head(who)?;
+        let VimParams { components, head_floor } = params;
+        let off = training.worked_out(|| OffSubspace::fit(components, head_floor, head, known))?;
+        let off = Arc::unwrap_or_clone(off);
+        let mean = off.mean_length(training)?;
         if mean <= 0.0 {
             return Err(Error::NoVariance { what: training.data.name.clone() });
         }
-        vim.alpha = known.largest_logit() / mean;
-        Ok(vim)
+        let alpha = known.largest_logit() / mean;
+        Ok(Vim { off, alpha, head: head.without_block() })
     }
 
-    fn mean_residual(&self, training: &Training<'_>) -> Result<f64> {
-        let stage = "residuals of the training rows";
-        let mut part = training.pass(stage, || {
-            let (mut sum, mut count) = (0.0, 0);
-            training.for_each_chunk(stage, |rows, z| {
-                let blocks: Vec<f64> = z
-                    .axis_chunks_iter(Axis(0), BLOCK)
-                    .into_par_iter()
-                    .map(|z| self.residuals(z).iter().sum())
-                    .collect();
-                sum += blocks.iter().sum::<f64>();
-                count += rows.len();
-                Ok(())
-            })?;
-            Ok(Part::default().with("sum", number(sum)).with("count", number(count as f64)))
-        })?;
-        let (sum, count): (f64, f64) = (part.take("sum")?, part.take("count")?);
-        Ok(sum / count.max(1.0))
+    pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
+        let off = OffSubspace::read(stored)?;
+        Ok(Vim { off, alpha: stored.number("alpha")?, head: stored.required_head()? })
     }
 
-    fn residuals(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {
-        let offset = &z - &self.origin;
-        let mut projected = Array2::zeros((z.nrows(), self.residual.nrows()));
-        unpacked::multiply(projected.view_mut(), offset.view(), self.residual.t());
-        let norm =
-            |row: ndarray::ArrayView1<'_, f64>| vector::sum_of_squares(contiguous(&row)).sqrt();
-        projected.rows().into_iter().map(norm).collect()
+    /// α‖Rᵀ(z − o)‖ of each row.
+    pub(super) fn virtual_logits(&self, z: ArrayView2<'_, f64>) -> Vec<f64> {
+        self.off.lengths(z).into_iter().map(|length| self.alpha * length).collect()
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        &self.head
     }
 }
 
@@ -184,8 +138,8 @@ impl Scorer for Vim {
     fn score(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
         let z = Block::read(&*data.features, start, out.len())?;
         logits_of(NAME, data, Some(&self.head))?.read(start, out)?;
-        for (out, residual) in out.iter_mut().zip(self.residuals(z.view())) {
-            *out -= self.alpha * residual;
+        for (out, virtual_logit) in out.iter_mut().zip(self.virtual_logits(z.view())) {
+            *out -= virtual_logit;
         }
         Ok(())
     }
@@ -193,10 +147,7 @@ impl Scorer for Vim {
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, Some(&self.head), None, builder);
         let energy = builder.log_sum_exp(logits, 1.0);
-        let origin = builder.vector("origin", &self.origin);
-        let offset = builder.sub(rows.features, origin);
-        let residual = builder.linear("residual", offset, self.residual.view());
-        let residual = builder.length(residual);
+        let residual = self.off.graph(rows.features, builder);
         let residual = builder.times(residual, self.alpha);
         Ok(builder.sub(energy, residual))
     }
@@ -204,13 +155,12 @@ impl Scorer for Vim {
     fn found(&self) -> Found {
         Found::from([
             ("alpha".to_owned(), self.alpha),
-            ("residual directions".to_owned(), self.residual.nrows() as f64),
+            ("residual directions".to_owned(), self.off.count() as f64),
         ])
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
-        writer.array1(format!("{prefix}origin"), &self.origin);
-        writer.array2(format!("{prefix}residual"), &self.residual);
+        self.off.write(prefix, writer);
         write_head(Some(&self.head), prefix, writer);
     }
 }

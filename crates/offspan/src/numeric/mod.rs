@@ -4,6 +4,7 @@ pub(crate) mod cache;
 pub(crate) mod extreme;
 pub(crate) mod fixed_update;
 pub(crate) mod hadamard;
+pub(crate) mod histogram;
 pub(crate) mod infinite_as_text;
 pub(crate) mod instructions;
 #[cfg(feature = "internals")]
@@ -23,6 +24,7 @@ mod tile;
 pub(crate) mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
+pub(crate) mod weibull;
 pub(crate) mod weight_type;
 
 pub(crate) use offspan_linalg as linalg;

@@ -27,6 +27,7 @@ pub(crate) enum Stream {
     Krylov = 13,
     Clusters = 14,
     Trials = 15,
+    Heads = 16,
 }
 
 /// A seeded generator with the few distributions that offspan needs.

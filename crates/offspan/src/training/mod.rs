@@ -196,6 +196,31 @@ impl<'a> Training<'a> {
     }
 }
 
+impl Training<'_> {
+    /// Shows `visit` the logits of the rows of the fit that are at hand, in chunks, with the rows' numbers.
+    pub(crate) fn for_each_logits(
+        &self,
+        stage: &str,
+        source: &logits::LogitSource<'_>,
+        mut visit: impl FnMut(&[usize], ArrayView2<'_, f64>) -> Result<()>,
+    ) -> Result<()> {
+        let all = self.at_hand();
+        self.observer.begin(stage, all.len() as u64);
+        let chunk = chunk_rows(self.data.width().max(source.classes()));
+        for start in all.clone().step_by(chunk) {
+            check_interrupt(self.observer)?;
+            let range = start..(start + chunk).min(all.end);
+            let kept: Vec<usize> = range.clone().filter(|&row| self.hold_out.keeps(row)).collect();
+            let blocks = kept.par_chunks(BLOCK).map(|rows| source.gather(rows)).collect();
+            for (rows, logits) in kept.chunks(BLOCK).zip(in_order(blocks)?) {
+                visit(rows, logits.view())?;
+            }
+            self.observer.advance(range.len() as u64);
+        }
+        Ok(())
+    }
+}
+
 /// Rows of a chunk whose widest array has this many columns.
 pub(crate) fn chunk_rows(width: usize) -> usize {
     let rows = (CHUNK_NUMBERS / width.max(1)).clamp(BLOCK, 8192);

@@ -76,6 +76,13 @@ impl Smallest {
         }
     }
 
+    /// The keys, ascending.
+    pub(crate) fn keys(&self) -> Vec<f64> {
+        let mut keys: Vec<f64> = self.entries.iter().map(|(key, _)| *key).collect();
+        keys.sort_unstable_by(f64::total_cmp);
+        keys
+    }
+
     /// The rows, ascending.
     pub(crate) fn rows(self) -> Vec<usize> {
         let mut rows: Vec<usize> = self.entries.into_iter().map(|(_, row)| row).collect();

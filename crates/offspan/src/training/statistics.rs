@@ -16,10 +16,10 @@ use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::span::moments::Moments;
 use crate::span::preprocess::normalise;
 use crate::training::Training;
-use crate::training::logits::{LogitSource, Need, predicted};
+use crate::training::logits::{LogitSource, Need, energy, predicted, softmax};
 use crate::training::part::{Field, Part, check_part_width, number};
 use crate::training::quantiles;
-use crate::training::sums::{ChannelSums, ClassSums};
+use crate::training::sums::{ChannelSums, ClassSums, class_of};
 pub(crate) use crate::training::sums::{Channels, ClassMeans};
 use crate::{Error, Result};
 
@@ -38,8 +38,18 @@ pub(crate) struct Needs {
     pub(crate) unit_classes: bool,
     /// Mean of z over the rows of each label that the network recognises.
     pub(crate) recognised: bool,
+    /// Mean of z over the rows for which the network predicts each class.
+    pub(crate) predicted: bool,
+    /// Mean of softmax(l) over the rows for which the network predicts each class.
+    pub(crate) probabilities: bool,
+    /// Mean of l over the rows of each label that the network recognises.
+    pub(crate) recognised_logits: bool,
     /// Mean of the largest logit.
     pub(crate) largest_logit: bool,
+    /// Mean of the logit that belongs to the label.
+    pub(crate) labelled_logit: bool,
+    /// Mean of logsumexp(l).
+    pub(crate) energy: bool,
     /// Percentiles (0 to 100) of all entries.
     pub(crate) percentiles: Vec<f64>,
     /// Quantiles (0 to 1) of each channel.
@@ -55,7 +65,12 @@ impl Needs {
         self.classes |= other.classes;
         self.unit_classes |= other.unit_classes;
         self.recognised |= other.recognised;
+        self.predicted |= other.predicted;
+        self.probabilities |= other.probabilities;
+        self.recognised_logits |= other.recognised_logits;
         self.largest_logit |= other.largest_logit;
+        self.labelled_logit |= other.labelled_logit;
+        self.energy |= other.energy;
         let add = |list: &mut Vec<f64>, more: &[f64]| {
             for value in more {
                 if !list.contains(value) {
@@ -79,11 +94,21 @@ impl Needs {
     }
 
     fn labels(&self) -> bool {
-        self.classes || self.unit_classes || self.recognised
+        self.classes
+            || self.unit_classes
+            || self.recognised
+            || self.recognised_logits
+            || self.labelled_logit
     }
 
     fn logits(&self) -> bool {
-        self.recognised || self.largest_logit
+        self.recognised
+            || self.predicted
+            || self.probabilities
+            || self.recognised_logits
+            || self.largest_logit
+            || self.labelled_logit
+            || self.energy
     }
 
     /// Fails, before any work, unless the training set has what the needs ask for.
@@ -108,7 +133,12 @@ pub(crate) struct Statistics {
     classes: Option<ClassMeans>,
     unit_classes: Option<ClassMeans>,
     recognised: Option<ClassMeans>,
+    predicted: Option<ClassMeans>,
+    probabilities: Option<ClassMeans>,
+    recognised_logits: Option<ClassMeans>,
     largest_logit: Option<f64>,
+    labelled_logit: Option<f64>,
+    energy: Option<f64>,
     percentiles: Vec<(f64, f64)>,
     channel_quantiles: Vec<(f64, Array1<f64>)>,
     /// What a method has found and another may ask for.
@@ -131,7 +161,12 @@ impl Statistics {
         classes: ClassMeans,
         unit_classes: ClassMeans,
         recognised: ClassMeans,
+        predicted: ClassMeans,
+        probabilities: ClassMeans,
+        recognised_logits: ClassMeans,
         largest_logit: f64,
+        labelled_logit: f64,
+        energy: f64,
     );
 
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
@@ -192,22 +227,35 @@ impl Statistics {
         for moments in moments.iter().chain(&unit_moments) {
             check_part_width(moments.width(), width)?;
         }
+        let mut sums = |name: &str| -> Result<Option<ClassMeans>> {
+            Ok(part.take_optional::<ClassSums>(name)?.map(ClassSums::means))
+        };
+        let (probabilities, recognised_logits) = (sums("probabilities")?, sums("right logits")?);
         let mut classes = |name: &str| -> Result<Option<ClassMeans>> {
-            let Some(sums) = part.take_optional::<ClassSums>(name)? else { return Ok(None) };
-            check_part_width(sums.width(), width)?;
-            Ok(Some(sums.means()))
+            let found = sums(name)?;
+            found.iter().try_for_each(|found| check_part_width(found.means.ncols(), width))?;
+            Ok(found)
+        };
+        let (by_label, unit_classes) = (classes("classes")?, classes("unit classes")?);
+        let (recognised, predicted) = (classes("recognised")?, classes("predicted")?);
+        let mut mean = |name: &str| -> Result<Option<f64>> {
+            let sum = part.take_optional::<f64>(name)?;
+            Ok(sum.map(|sum| sum / (rows as f64).max(1.0)))
         };
         Ok(Statistics {
             rows,
             moments,
             unit_moments,
-            classes: classes("classes")?,
-            unit_classes: classes("unit classes")?,
-            recognised: classes("recognised")?,
+            classes: by_label,
+            unit_classes,
+            recognised,
+            predicted,
+            probabilities,
+            recognised_logits,
+            largest_logit: mean("largest logits")?,
+            labelled_logit: mean("labelled logits")?,
+            energy: mean("energies")?,
             channels: part.take_optional::<ChannelSums>("channels")?.map(ChannelSums::channels),
-            largest_logit: part
-                .take_optional::<f64>("largest logits")?
-                .map(|sum| sum / (rows as f64).max(1.0)),
             fingerprint: part.take_optional("fingerprint")?.unwrap_or(0),
             percentiles: Vec::new(),
             channel_quantiles: Vec::new(),
@@ -228,8 +276,6 @@ fn walk(training: &Training<'_>, needs: &Needs) -> Result<Part> {
     let class_sums = |needed: bool| needed.then(|| ClassSums::new(width));
     let mut classes = class_sums(needs.classes);
     let mut unit_classes = class_sums(needs.unit_classes);
-    let mut recognised = class_sums(needs.recognised);
-    let mut largest_logits = 0.0;
     let mut rows = 0;
     let labels = if needs.labels() { Some(training.labels("this method")?) } else { None };
     let logits = if needs.logits() {
@@ -238,6 +284,8 @@ fn walk(training: &Training<'_>, needs: &Needs) -> Result<Part> {
     } else {
         None
     };
+    let mut of_logits =
+        logits.as_ref().map(|source| LogitSums::new(needs, width, source.classes()));
     let unit_needed = needs.unit_moments || needs.unit_classes;
     let visit = |numbers: &[usize], z: ArrayView2<'_, f64>| {
         rows += numbers.len() as u64;
@@ -261,32 +309,98 @@ fn walk(training: &Training<'_>, needs: &Needs) -> Result<Part> {
             }
             add_classes(&mut unit_classes, unit.view())?;
         }
-        if let Some(source) = &logits {
-            let logits = source.gather(numbers)?;
-            for (index, (row, logits)) in z.rows().into_iter().zip(logits.rows()).enumerate() {
-                let logits = contiguous(&logits);
-                let class = predicted(logits);
-                largest_logits += logits[class];
-                if let (Some(sums), Some(labels)) = (&mut recognised, &labels)
-                    && labels[index] == class as i64
-                {
-                    sums.add(labels[index], contiguous(&row))?;
-                }
-            }
+        if let (Some(source), Some(sums)) = (&logits, &mut of_logits) {
+            sums.add(&source.gather(numbers)?, z, labels.as_deref(), &training.data.name)?;
         }
         Ok(())
     };
     let fingerprint = training.for_each_chunk(STAGE, visit)?;
-    Ok(Part::default()
+    let part = Part::default()
         .with("rows", Field::Counts(vec![rows]))
         .with("fingerprint", Field::Hash(fingerprint))
         .with_optional("moments", moments.map(Field::Moments))
         .with_optional("unit moments", unit_moments.map(Field::Moments))
         .with_optional("channels", channels.map(Field::Channels))
         .with_optional("classes", classes.map(Field::Classes))
-        .with_optional("unit classes", unit_classes.map(Field::Classes))
-        .with_optional("recognised", recognised.map(Field::Classes))
-        .with_optional("largest logits", logits.map(|_| number(largest_logits))))
+        .with_optional("unit classes", unit_classes.map(Field::Classes));
+    Ok(match of_logits {
+        Some(sums) => sums.put_into(part),
+        None => part,
+    })
+}
+
+/// What can be summed up of logits, and of rows by what the network makes of them.
+struct LogitSums {
+    recognised: Option<ClassSums>,
+    predicted: Option<ClassSums>,
+    probabilities: Option<ClassSums>,
+    recognised_logits: Option<ClassSums>,
+    largest: f64,
+    labelled: Option<f64>,
+    energy: Option<f64>,
+}
+
+impl LogitSums {
+    fn new(needs: &Needs, width: usize, classes: usize) -> Self {
+        let sums = |needed: bool, width: usize| needed.then(|| ClassSums::new(width));
+        LogitSums {
+            recognised: sums(needs.recognised, width),
+            predicted: sums(needs.predicted, width),
+            probabilities: sums(needs.probabilities, classes),
+            recognised_logits: sums(needs.recognised_logits, classes),
+            largest: 0.0,
+            labelled: needs.labelled_logit.then_some(0.0),
+            energy: needs.energy.then_some(0.0),
+        }
+    }
+
+    fn add(
+        &mut self,
+        logits: &Array2<f64>,
+        z: ArrayView2<'_, f64>,
+        labels: Option<&[i64]>,
+        what: &str,
+    ) -> Result<()> {
+        let mut p = vec![0.0; logits.ncols()];
+        for (index, (row, logits)) in z.rows().into_iter().zip(logits.rows()).enumerate() {
+            let (row, logits) = (contiguous(&row), contiguous(&logits));
+            let class = predicted(logits);
+            self.largest += logits[class];
+            if let Some(sum) = &mut self.energy {
+                *sum += energy(logits, 1.0);
+            }
+            if let Some(sums) = &mut self.predicted {
+                sums.add(class as i64, row)?;
+            }
+            if let Some(sums) = &mut self.probabilities {
+                p.copy_from_slice(logits);
+                softmax(&mut p);
+                sums.add(class as i64, &p)?;
+            }
+            let Some(&label) = labels.and_then(|labels| labels.get(index)) else { continue };
+            if let Some(sum) = &mut self.labelled {
+                *sum += logits[class_of(label, logits.len(), what)?];
+            }
+            if label != class as i64 {
+                continue;
+            }
+            for (sums, row) in [(&mut self.recognised, row), (&mut self.recognised_logits, logits)]
+            {
+                sums.iter_mut().try_for_each(|sums| sums.add(label, row))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_into(self, part: Part) -> Part {
+        part.with_optional("recognised", self.recognised.map(Field::Classes))
+            .with_optional("predicted", self.predicted.map(Field::Classes))
+            .with_optional("probabilities", self.probabilities.map(Field::Classes))
+            .with_optional("right logits", self.recognised_logits.map(Field::Classes))
+            .with("largest logits", number(self.largest))
+            .with_optional("labelled logits", self.labelled.map(number))
+            .with_optional("energies", self.energy.map(number))
+    }
 }
 
 /// Labels of these rows (ascending numbers).

@@ -26,14 +26,7 @@ impl ClassMeans {
 
     /// One row per class of a last layer with this many; zeros for classes without rows.
     pub(crate) fn by_class(&self, classes: usize, what: &str) -> Result<Array2<f64>> {
-        if let Some(label) = self.labels.iter().find(|label| !(0..classes as i64).contains(*label))
-        {
-            return Err(Error::shape(
-                format!("labels of {what}"),
-                format!("classes from 0 to {}, as in the last layer", classes - 1),
-                format!("label {label}"),
-            ));
-        }
+        self.labels.iter().try_for_each(|&label| class_of(label, classes, what).map(drop))?;
         let mut means = Array2::zeros((classes, self.means.ncols()));
         for (class, mut row) in means.rows_mut().into_iter().enumerate() {
             if let Some(mean) = self.of(class) {
@@ -42,6 +35,18 @@ impl ClassMeans {
         }
         Ok(means)
     }
+}
+
+/// The class of a last layer with so many that a label stands for.
+pub(crate) fn class_of(label: i64, classes: usize, what: &str) -> Result<usize> {
+    let class = usize::try_from(label).ok().filter(|class| *class < classes);
+    class.ok_or_else(|| {
+        Error::shape(
+            format!("labels of {what}"),
+            format!("classes from 0 to {}, as in the last layer", classes.saturating_sub(1)),
+            format!("label {label}"),
+        )
+    })
 }
 
 /// Σz and count per label.

@@ -265,8 +265,17 @@ fn has_a_smaller_form(method: &str) -> bool {
 }
 
 /// Scores after steps that the catalogue does not list.
-const COMBINED: [&str; 5] =
-    ["ssd+scale", "she+line", "vim+bats+react", "mahalanobis+dice", "dml+react"];
+const COMBINED: [&str; 9] = [
+    "ssd+scale",
+    "she+line",
+    "vim+bats+react",
+    "mahalanobis+dice",
+    "dml+react",
+    "rmds+bf-act",
+    "fdbd+opt-fs",
+    "klm+lts+react",
+    "cadref+beta-norm",
+];
 
 pub(crate) fn knn(neighbours: usize) -> MethodSpec {
     KnnParams { neighbours, ..KnnParams::default() }.into()

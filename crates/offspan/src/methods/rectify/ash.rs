@@ -10,15 +10,10 @@ use crate::graph::{Builder, Op, Value};
 use crate::io::Head;
 use crate::methods::Stored;
 use crate::methods::method::{Entry, GOLDEN_BASELINE};
-use crate::methods::option::{OptionInfo, Options, option};
+use crate::methods::option::{Options, PRUNE};
 use crate::training::Training;
 use crate::training::statistics::Statistics;
 
-const PRUNE: OptionInfo = option(
-    "prune",
-    "P",
-    "ash-b, ash-p, ash-s, scale: percent of a row's activations that are not among the largest",
-);
 const ASH: &str = "Djurisic et al., Extremely Simple Activation Shaping, 2023";
 const SCALE: &str = "Xu et al., Scaling for Training Time and Post-hoc Out-of-distribution Detection Enhancement, 2024";
 
@@ -98,6 +93,17 @@ form!(
 /// reach it only when nearly all of them are pruned.
 const LARGEST_EXPONENT: f64 = 80.0;
 
+/// How many entries of a row are among the largest, with this percent of them not.
+pub(crate) fn count_largest(width: usize, prune: f64) -> usize {
+    // The public code rounds half to even, as Python does.
+    width.saturating_sub((width as f64 * prune / 100.0).round_ties_even() as usize)
+}
+
+/// SCALE of a row.
+pub(crate) fn scale_row(row: &mut [f64], prune: f64) {
+    Ash { prune, rest: Rest::AllScaled }.apply_to_row(row);
+}
+
 /// What becomes of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
@@ -119,19 +125,10 @@ struct Ash {
     rest: Rest,
 }
 
-impl Ash {
-    /// How many of so many entries are among the largest.
-    fn kept(&self, width: usize) -> usize {
-        // The public code rounds half to even, as Python does.
-        let pruned = (width as f64 * self.prune / 100.0).round_ties_even() as usize;
-        width.saturating_sub(pruned)
-    }
-}
-
 impl Step for Ash {
     fn apply_to_row(&self, row: &mut [f64]) {
         let width = row.len();
-        let kept = self.kept(width);
+        let kept = count_largest(width, self.prune);
         if kept == 0 {
             if self.rest != Rest::AllScaled {
                 row.fill(0.0);
@@ -169,7 +166,7 @@ impl Step for Ash {
     }
 
     fn graph(&self, rows: Value, builder: &mut Builder<'_>) -> (Value, Option<Value>) {
-        let kept = self.kept(builder.last_size(rows));
+        let kept = count_largest(builder.last_size(rows), self.prune);
         if kept == 0 {
             let unchanged = self.rest == Rest::AllScaled;
             return (if unchanged { rows } else { builder.times(rows, 0.0) }, None);

@@ -6,17 +6,25 @@
 
 mod ash;
 mod bats;
+mod beta_norm;
+mod bf_act;
 mod bounds;
 mod ddcs;
 mod dice;
 mod line;
+mod lts;
+mod opt_fs;
 mod react;
 mod rectifier;
 mod spec;
 mod step;
 mod vra;
 
+pub(super) use ash::scale_row;
+pub(super) use beta_norm::BETA;
+pub(super) use opt_fs::OptFs;
 pub(crate) use rectifier::{Rectifier, StepSummary};
 pub use spec::Rectification;
 pub(crate) use spec::params;
+pub(super) use step::StepParams;
 pub use vra::VraBounds;

@@ -83,6 +83,14 @@ steps!(
     Line(line::LineParams),
     /// Shaped activations; channels that tell the classes apart stay (Yuan et al. 2024).
     Ddcs(ddcs::DdcsParams),
+    /// z/‖z‖^β.
+    BetaNorm(beta_norm::BetaNormParams),
+    /// Entries times what their size contributes on average (Zhao et al. 2024).
+    OptFs(opt_fs::OptFsParams),
+    /// Large entries cut softly (Kong & Li 2023).
+    BfAct(bf_act::BfActParams),
+    /// Logits times the squared share of entries beside the largest (Djurisic et al. 2024).
+    Lts(lts::LtsParams),
 );
 
 impl Rectification {
