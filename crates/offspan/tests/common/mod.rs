@@ -272,7 +272,7 @@ const COMBINED: [&str; 9] = [
     "mahalanobis+dice",
     "dml+react",
     "rmds+bf-act",
-    "fdbd+opt-fs",
+    "max-logit+opt-fs",
     "klm+lts+react",
     "cadref+beta-norm",
 ];
