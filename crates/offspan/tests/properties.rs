@@ -546,7 +546,7 @@ fn odd_rows_and_classes_are_scored_or_refused_with_words_and_never_nan() {
                     fitted += 1;
                 }
                 Err(error) if error.to_string().len() < 20 => {
-                    wrong.push(format!("{what}: {error}"))
+                    wrong.push(format!("{what}: {error}"));
                 }
                 Err(_) => {}
             }
