@@ -54,7 +54,7 @@ pub(crate) enum Command {
     #[cfg(feature = "onnx")]
     Extract(crate::model_args::ExtractArgs),
     /// Fit a detector to training features
-    Fit(FitArgs),
+    Fit(Box<FitArgs>),
     /// Score rows with a detector
     Score(ScoreArgs),
     /// Set a detector's threshold anew, or test whether later rows still fit it

@@ -162,7 +162,7 @@ fn check_network(place: &Place, model: &ModelProto, options: ExtractOptions) {
             let kept = &split.extras()["maps"];
             assert_eq!(kept.shape, [7, 8, 8]);
             let kept: Array2<f64> = read_rows(&*kept.rows, row..row + 1).unwrap();
-            near(kept.into_iter(), &maps);
+            near(kept, &maps);
         }
     }
 }

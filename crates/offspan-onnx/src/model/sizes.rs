@@ -115,7 +115,7 @@ impl<'a> Known<'a> {
             | "Or" | "Xor" | "Mod" => {
                 let shapes: Option<Vec<&Shape>> =
                     (0..node.input.len()).map(|input| self.shape(node, input)).collect();
-                shapes?.into_iter().fold(Some(Vec::new()), |all, shape| broadcast(&all?, shape))
+                shapes?.into_iter().try_fold(Vec::new(), |all, shape| broadcast(&all, shape))
             }
             "MatMul" => product(self.shape(node, 0)?, self.shape(node, 1)?),
             "Gemm" => {
@@ -154,11 +154,7 @@ impl<'a> Known<'a> {
             "Pad" => {
                 let (shape, pads) = (self.shape(node, 0)?, self.numbers(node, 1)?);
                 let both = |axis: usize| {
-                    Some(
-                        pads.get(axis)?
-                            .max(&0)
-                            .checked_add(*pads.get(axis + shape.len())?.max(&0))?,
-                    )
+                    pads.get(axis)?.max(&0).checked_add(*pads.get(axis + shape.len())?.max(&0))
                 };
                 Some((0..shape.len()).map(|axis| plus(shape[axis], both(axis))).collect())
             }
