@@ -63,8 +63,8 @@ def test_features_and_logits_are_those_of_onnx_runtime(trained, command_line, tm
     path, inputs, labels = trained
     np.save(tmp_path / "inputs.npy", inputs)
     np.save(tmp_path / "labels.npy", labels)
-    words = ["extract", path, tmp_path / "inputs.npy", "--labels", tmp_path / "labels.npy"]
-    words += ["-o", tmp_path / "pack", "--json"]
+    words = ["extract", path, tmp_path / "inputs.npy", "--labels", tmp_path / "labels.npy", "--json"]
+    words += ["-o", tmp_path / "pack"]
     ran = subprocess.run([command_line, *words], check=True, capture_output=True, text=True)
     document = json.loads(ran.stdout)
     source = document["packs"][0]["source"]

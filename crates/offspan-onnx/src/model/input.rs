@@ -38,9 +38,8 @@ impl ModelInput {
         let wrong = |reason: String| {
             Err(model.wrong(format!("its input `{}`: {reason}", short(input.name()))))
         };
-        let Some(Type::TensorType(tensor)) =
-            input.r#type.as_ref().and_then(|kind| kind.value.as_ref())
-        else {
+        let kind = input.r#type.as_ref().and_then(|kind| kind.value.as_ref());
+        let Some(Type::TensorType(tensor)) = kind else {
             return wrong("expected a tensor, got another type".to_owned());
         };
         let element = tensor.elem_type.unwrap_or(0);

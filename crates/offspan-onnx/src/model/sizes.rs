@@ -154,8 +154,7 @@ impl<'a> Known<'a> {
             "Pad" => {
                 let (shape, pads) = (self.shape(node, 0)?, self.numbers(node, 1)?);
                 let both = |axis: usize| {
-                    let after = *pads.get(axis + shape.len())?.max(&0);
-                    pads.get(axis)?.max(&0).checked_add(after)
+                    pads.get(axis)?.max(&0).checked_add(*pads.get(axis + shape.len())?.max(&0))
                 };
                 Some((0..shape.len()).map(|axis| plus(shape[axis], both(axis))).collect())
             }
