@@ -1,6 +1,9 @@
 //! Formulas that several scores share, written so that single precision keeps their digits.
 
+use ndarray::{ArrayView1, ArrayView2};
+
 use super::{Builder, Element, Op, Size, Value};
+use crate::Real;
 use crate::numeric::normal::log_cdf;
 
 /// Terms of the series of ln erfcx: they fall by more than a half each, to below 1e-9.
@@ -213,6 +216,38 @@ impl<'a> Builder<'a> {
         let axis = self.last_axis(x);
         // The axis has size 1: its sum is itself, whatever the sizes before it.
         self.node(Op::ReduceSum { axis, keep: false }, &[energy])
+    }
+
+    /// The largest probability of softmax(x/T) over the last axis, which goes away.
+    pub(crate) fn largest_probability(&mut self, x: Value, temperature: f64) -> Value {
+        let largest = self.largest_kept(x);
+        let below = self.sub(x, largest);
+        let below = self.times(below, 1.0 / temperature);
+        let powers = self.exp(below);
+        let sum = self.sum(powers);
+        let one = self.scalar(1.0);
+        self.div(one, sum)
+    }
+
+    /// What is left of each row [N, m] when the nearest of these rows is taken away from it.
+    pub(crate) fn gap_to_nearest<T: Real>(
+        &mut self,
+        name: &str,
+        y: Value,
+        rows: ArrayView2<'a, T>,
+    ) -> Value {
+        // The nearest one has the largest yᵀν − ‖ν‖²/2; the difference is then taken as it is defined.
+        let all = self.matrix(name, rows);
+        let products = self.linear(&format!("{name}_across"), y, rows);
+        let half = |row: ArrayView1<'_, T>| {
+            row.iter().map(|&x| x.to_double() * x.to_double()).sum::<f64>() / 2.0
+        };
+        let halves = rows.rows().into_iter().map(half).collect();
+        let halves = self.vector(&format!("{name}_halves"), &halves);
+        let brackets = self.sub(products, halves);
+        let nearest = self.place_of_largest(brackets);
+        let nearest = self.rows_at(all, nearest);
+        self.sub(y, nearest)
     }
 
     /// The logarithms of the softmax over the last axis. The largest is taken out first, so that large numbers do not

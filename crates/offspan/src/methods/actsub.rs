@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, or_worst, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, or_worst, write_head};
 use super::off_subspace::HEAD_PRECISION;
 use super::option::{Options, POWER, PRUNE, SEED};
-use super::rectify::scale_row;
+use super::rectify::{scale_graph, scale_row};
 use crate::error::in_order;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
-use crate::training::logits::{energy, head_logits};
+use crate::training::logits::{energy, head_graph, head_logits};
 use crate::training::statistics::Statistics;
 use crate::training::{BLOCK, Fitted, Training, joined, read_rows};
 use crate::{Error, Result};
@@ -249,6 +250,29 @@ impl Scorer for ActSub {
             *out = or_worst(energy(contiguous(&logits), 1.0) * near.powf(self.params.power));
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let along = builder.linear("deciding_across", rows.features, self.deciding.view());
+        let deciding = builder.matrix("deciding", self.deciding.view());
+        let inside = builder.matmul(along, deciding);
+        let outside = builder.sub(rows.features, inside);
+        let scaled = scale_graph(inside, self.params.prune, builder);
+        let logits = head_graph(&self.head, scaled, builder);
+        let energy = builder.log_sum_exp(logits, 1.0);
+        let (unit, _, _) = builder.unit_rows(outside);
+        let cosines = builder.linear("bank", unit, self.bank.0.view());
+        let (largest, _) = builder.top_k(cosines, self.params.neighbours, true);
+        let sum = builder.sum(largest);
+        let mean = builder.times(sum, 1.0 / self.params.neighbours as f64);
+        let mean = builder.at_least(mean, 0.0);
+        let one = builder.scalar(1.0);
+        let gap = builder.sub(one, mean);
+        let gap = builder.at_least(gap, LEAST_GAP);
+        let log = builder.log(gap);
+        let near = builder.neg(log);
+        let near = builder.power(near, self.params.power);
+        Ok(builder.mul(energy, near))
     }
 
     fn found(&self) -> Found {

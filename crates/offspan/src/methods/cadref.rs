@@ -8,7 +8,10 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of_classes, or_worst, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, or_worst, write_head,
+};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::{LogitSource, Need, energy, predicted};
@@ -164,6 +167,48 @@ impl Scorer for Cadref {
             *out = self.of(contiguous(&z), contiguous(&logits));
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let classes = Some(self.means.nrows());
+        let logits = logits_graph(rows, self.head.as_ref(), classes, builder);
+        let predicted = builder.place_of_largest(logits);
+        let means = builder.matrix("means", self.means.view());
+        let mean = builder.rows_at(means, predicted);
+        let offset = builder.sub(rows.features, mean);
+        let sizes = builder.abs(rows.features);
+        let size = builder.sum(sizes);
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        let lowest = builder.scalar(f64::NEG_INFINITY);
+        let is_zero = builder.node(Op::LessOrEqual, &[size, zero]);
+        let size = builder.choose(is_zero, one, size);
+        let head = self.head.as_ref().filter(|_| self.params.decoupled);
+        let Some(head) = head else {
+            let offsets = builder.abs(offset);
+            let apart = builder.sum(offsets);
+            let share = builder.div(apart, size);
+            let score = builder.neg(share);
+            return Ok(builder.choose(is_zero, lowest, score));
+        };
+        let energy = builder.log_sum_exp(logits, 1.0);
+        let without_energy = builder.node(Op::LessOrEqual, &[energy, zero]);
+        let energy = builder.choose(without_energy, one, energy);
+        let weights = builder.matrix("weights", head.weight.view());
+        let weight = builder.rows_at(weights, predicted);
+        let sign = builder.node(Op::Sign, &[weight]);
+        let signed = builder.mul(sign, offset);
+        let for_it = builder.node(Op::Relu, &[signed]);
+        let for_it = builder.sum(for_it);
+        let for_it = builder.div(for_it, energy);
+        let against = builder.neg(signed);
+        let against = builder.node(Op::Relu, &[against]);
+        let against = builder.sum(against);
+        let against = builder.times(against, 1.0 / self.mean_energy);
+        let apart = builder.add(for_it, against);
+        let share = builder.div(apart, size);
+        let score = builder.neg(share);
+        let is_worst = builder.node(Op::Or, &[is_zero, without_energy]);
+        Ok(builder.choose(is_worst, lowest, score))
     }
 
     fn found(&self) -> Found {

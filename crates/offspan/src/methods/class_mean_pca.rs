@@ -7,8 +7,9 @@ use ndarray::{Array1, Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, Options};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -108,6 +109,15 @@ impl Scorer for ClassMeanPca {
             };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let centre = builder.vector("centre", &self.centre);
+        let offset = builder.sub(rows.features, centre);
+        let (unit, _, is_zero) = builder.unit_rows(offset);
+        let inside = builder.linear("directions", unit, self.directions.view());
+        let share = builder.squared_length(inside);
+        Ok(builder.put_last(is_zero, share))
     }
 
     fn found(&self) -> Found {

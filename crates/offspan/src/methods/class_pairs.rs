@@ -5,6 +5,7 @@ use ndarray::{Array1, Array2, Axis};
 use rayon::prelude::*;
 
 use super::model::Stored;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::predicted;
@@ -72,6 +73,26 @@ impl ClassPairs {
             count += 1;
         }
         sum / f64::from(count.max(1))
+    }
+
+    /// The same within a graph.
+    pub(super) fn margin_graph<'a>(&'a self, logits: Value, builder: &mut Builder<'a>) -> Value {
+        let own = builder.place_of_largest(logits);
+        let pairs = builder.matrix("pairs", self.0.view());
+        let norms = builder.rows_at(pairs, own);
+        let largest = builder.largest_kept(logits);
+        let gaps = builder.sub(largest, logits);
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        // A class is no way from itself, so it is no rival of its own.
+        let is_rival = builder.node(Op::Greater, &[norms, zero]);
+        let norms = builder.choose(is_rival, norms, one);
+        let margins = builder.div(gaps, norms);
+        let margins = builder.choose(is_rival, margins, zero);
+        let sum = builder.sum(margins);
+        let count = builder.counted(is_rival);
+        let count = builder.sum(count);
+        let count = builder.at_least(count, 1.0);
+        builder.div(sum, count)
     }
 
     pub(super) fn read(stored: Stored<'_>, classes: usize) -> Result<Self> {

@@ -8,8 +8,9 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
@@ -109,6 +110,13 @@ impl Scorer for Ctm {
             *out = if norm > 0.0 { largest / norm } else { f64::NEG_INFINITY };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, _, is_zero) = builder.unit_rows(rows.features);
+        let cosines = builder.linear("directions", unit, self.directions.view());
+        let largest = builder.largest(cosines);
+        Ok(builder.put_last(is_zero, largest))
     }
 
     fn found(&self) -> Found {

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, BankSize, NEIGHBOURS, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{Options, SEED};
 use super::raw_bank::RawBank;
 use crate::Result;
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::predicted;
@@ -105,6 +106,19 @@ impl Scorer for Dknn {
             *out = nearest.iter().filter(|near| near.label == class).count() as f64;
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let class = builder.place_of_largest(logits);
+        let class = builder.counted(class);
+        let class = builder.as_column(class);
+        let (_, places) = self.bank.nearest_graph(rows.features, self.neighbours, builder);
+        let labels = self.bank.labels_graph(builder);
+        let labels = builder.rows_at(labels, places);
+        let same = builder.node(Op::Equal, &[labels, class]);
+        let same = builder.counted(same);
+        Ok(builder.sum(same))
     }
 
     fn found(&self) -> Found {

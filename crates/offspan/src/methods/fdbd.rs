@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::class_pairs::ClassPairs;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of_classes, or_worst, write_head};
+use super::model::{
+    Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, or_worst, write_head,
+};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::statistics::{Needs, Statistics};
@@ -115,6 +118,17 @@ impl Scorer for Fdbd {
             };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, Some(&self.head), None, builder);
+        let margin = self.pairs.margin_graph(logits, builder);
+        let origin = builder.vector("origin", &self.origin);
+        let offset = builder.sub(rows.features, origin);
+        let (_, length, is_zero) = builder.unit_rows(offset);
+        let length = builder.as_row(length);
+        let score = builder.div(margin, length);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

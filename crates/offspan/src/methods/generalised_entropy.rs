@@ -97,6 +97,38 @@ impl GenParams {
         let others = others.iter().take(self.top - 1);
         -(part(*largest, rest) + others.map(|p| part(*p, 1.0 - p)).sum::<f64>())
     }
+
+    /// The same within a graph.
+    pub(super) fn graph(self, logits: Value, builder: &mut Builder<'_>) -> Result<Value> {
+        let classes = known_classes(logits, builder)?;
+        // Small probabilities have no digits in single precision, but their roots count: so all by logarithms.
+        let (sorted, _) = builder.top_k(logits, classes, true);
+        let all = builder.log_sum_exp(sorted, 1.0);
+        let all = builder.as_column(all);
+        let log_p = builder.sub(sorted, all);
+        let largest = builder.part(log_p, 0, 1);
+        if classes == 1 {
+            let nothing = builder.times(largest, 0.0);
+            return Ok(builder.as_row(nothing));
+        }
+        let others = builder.part(log_p, 1, classes);
+        let rest = builder.log_sum_exp(others, 1.0);
+        let rest = builder.as_column(rest);
+        let mut exponents = vec![builder.add(largest, rest)];
+        if self.top > 1 {
+            let others = builder.part(log_p, 1, self.top.min(classes));
+            let p = builder.exp(others);
+            let negative = builder.neg(p);
+            let rest = builder.plus(negative, 1.0);
+            let rest = builder.log(rest);
+            exponents.push(builder.add(others, rest));
+        }
+        let exponents = builder.joined(&exponents);
+        let exponents = builder.times(exponents, self.exponent);
+        let parts = builder.exp(exponents);
+        let sum = builder.sum(parts);
+        Ok(builder.neg(sum))
+    }
 }
 
 impl Scorer for Gen {
@@ -116,34 +148,7 @@ impl Scorer for Gen {
 
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
-        let classes = known_classes(logits, builder)?;
-        // Small probabilities have no digits in single precision, but their roots count: so all by logarithms.
-        let (sorted, _) = builder.top_k(logits, classes, true);
-        let all = builder.log_sum_exp(sorted, 1.0);
-        let all = builder.as_column(all);
-        let log_p = builder.sub(sorted, all);
-        let largest = builder.part(log_p, 0, 1);
-        if classes == 1 {
-            let nothing = builder.times(largest, 0.0);
-            return Ok(builder.as_row(nothing));
-        }
-        let others = builder.part(log_p, 1, classes);
-        let rest = builder.log_sum_exp(others, 1.0);
-        let rest = builder.as_column(rest);
-        let mut exponents = vec![builder.add(largest, rest)];
-        if self.params.top > 1 {
-            let others = builder.part(log_p, 1, self.params.top.min(classes));
-            let p = builder.exp(others);
-            let negative = builder.neg(p);
-            let rest = builder.plus(negative, 1.0);
-            let rest = builder.log(rest);
-            exponents.push(builder.add(others, rest));
-        }
-        let exponents = builder.joined(&exponents);
-        let exponents = builder.times(exponents, self.params.exponent);
-        let parts = builder.exp(exponents);
-        let sum = builder.sum(parts);
-        Ok(builder.neg(sum))
+        self.params.graph(logits, builder)
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -7,8 +7,11 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of_classes, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, write_head,
+};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::contiguous_mut;
@@ -93,6 +96,21 @@ impl Scorer for Klm {
             *out = products.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x)) - *out;
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let classes = Some(self.logs.ncols());
+        let logits = logits_graph(rows, self.head.as_ref(), classes, builder);
+        let log_p = builder.log_softmax(logits);
+        let p = builder.exp(log_p);
+        // The nearest class has the largest product; its divergence is then one sum, and no difference of two.
+        let products = builder.linear("logs_across", p, self.logs.view());
+        let nearest = builder.place_of_largest(products);
+        let logs = builder.matrix("logs", self.logs.view());
+        let log_d = builder.rows_at(logs, nearest);
+        let above = builder.sub(log_d, log_p);
+        let parts = builder.mul(p, above);
+        Ok(builder.sum(parts))
     }
 
     fn found(&self) -> Found {

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, BankSize, NEIGHBOURS, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored};
+use super::model::{Found, Model, RowValues, Scorer, Stored};
 use super::option::{Options, SEED};
 use super::raw_bank::{Neighbour, RawBank};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::training::statistics::Statistics;
 use crate::training::{Fitted, Training};
@@ -100,6 +101,23 @@ impl Scorer for Lid {
         let nearest = self.bank.nearest_of_all(z.view(), self.neighbours);
         out.iter_mut().zip(nearest).for_each(|(out, nearest)| *out = minus_dimension(&nearest));
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (squared, _) = self.bank.nearest_graph(rows.features, self.neighbours, builder);
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        let nearest = builder.part(squared, 0, 1);
+        let is_known = builder.node(Op::LessOrEqual, &[nearest, zero]);
+        let squared = builder.choose(is_known, one, squared);
+        let last = builder.part(squared, self.neighbours - 1, self.neighbours);
+        let shares = builder.div(last, squared);
+        let logs = builder.log(shares);
+        let sum = builder.sum(logs);
+        // Logarithms of squares are twice those of distances.
+        let count = builder.scalar(-2.0 * self.neighbours as f64);
+        let score = builder.div(count, sum);
+        let is_known = builder.as_row(is_known);
+        Ok(builder.choose(is_known, zero, score))
     }
 
     fn found(&self) -> Found {

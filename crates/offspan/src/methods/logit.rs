@@ -253,20 +253,11 @@ impl Scorer for LogitModel {
 
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
-        let top_probability = |temperature: f64, builder: &mut Builder<'a>| {
-            let largest = builder.largest_kept(logits);
-            let below = builder.sub(logits, largest);
-            let below = builder.times(below, 1.0 / temperature);
-            let powers = builder.exp(below);
-            let sum = builder.sum(powers);
-            let one = builder.scalar(1.0);
-            builder.div(one, sum)
-        };
         Ok(match self.score {
-            LogitScore::Msp => top_probability(1.0, builder),
+            LogitScore::Msp => builder.largest_probability(logits, 1.0),
             LogitScore::MaxLogit => builder.largest(logits),
             LogitScore::Energy { temperature } => builder.log_sum_exp(logits, temperature),
-            LogitScore::Odin { temperature } => top_probability(temperature, builder),
+            LogitScore::Odin { temperature } => builder.largest_probability(logits, temperature),
             LogitScore::Entropy => {
                 let logs = builder.log_softmax(logits);
                 let p = builder.exp(logs);

@@ -167,6 +167,15 @@ impl Mahalanobis {
         let centres = stored.matrix("centres", None, whitening.nrows())?;
         Ok(Mahalanobis { unit, centre, whitening, centres })
     }
+
+    /// The squared distance of rows that are scaled already, within a graph.
+    pub(super) fn distance_graph<'a>(&'a self, x: Value, builder: &mut Builder<'a>) -> Value {
+        let centre = builder.vector("centre", &self.centre);
+        let offset = builder.sub(x, centre);
+        let white = builder.linear("whitening", offset, self.whitening.view());
+        let gap = builder.gap_to_nearest("centres", white, self.centres.view());
+        builder.squared_length(gap)
+    }
 }
 
 impl Scorer for Mahalanobis {
@@ -195,20 +204,7 @@ impl Scorer for Mahalanobis {
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let preprocess = Preprocess { clip: None, cosine: self.unit };
         let (x, is_zero) = preprocess.graph(rows.features, builder);
-        let centre = builder.vector("centre", &self.centre);
-        let offset = builder.sub(x, centre);
-        let white = builder.linear("whitening", offset, self.whitening.view());
-        // The nearest centre has the largest 2yᵀν − ‖ν‖²; its distance is then taken as it is defined.
-        let centres = builder.matrix("centres", self.centres.view());
-        let products = builder.linear("centres_across", white, self.centres.view());
-        let products = builder.times(products, 2.0);
-        let lengths = self.centres.rows().into_iter().map(|centre| squared(&centre)).collect();
-        let lengths = builder.vector("lengths", &lengths);
-        let brackets = builder.sub(products, lengths);
-        let nearest = builder.place_of_largest(brackets);
-        let nearest = builder.rows_at(centres, nearest);
-        let gap = builder.sub(white, nearest);
-        let distance = builder.squared_length(gap);
+        let distance = self.distance_graph(x, builder);
         let score = builder.neg(distance);
         Ok(match is_zero {
             Some(is_zero) => builder.put_last(is_zero, score),

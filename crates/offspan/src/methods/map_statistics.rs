@@ -8,9 +8,10 @@ use ndarray::{Array2, ArrayView1};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, write_head};
+use super::model::{Model, RowValues, Scorer, Stored, not_exportable, write_head};
 use super::option::{OptionInfo, Options, option};
 use super::rank_feat::{HINT as MAPS_HINT, MAPS};
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Extra, Head, TensorWriter, read_rows};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::{energy, head_logits};
@@ -20,6 +21,9 @@ use crate::{Error, Result};
 
 const DEVIATION_WEIGHT: OptionInfo =
     option("deviation-weight", "G", "davis-std: weight of a map's standard deviation");
+
+/// Why there is no graph of it.
+const NO_GRAPH: &str = "the detector does not keep the size of the maps, which a graph has to know";
 
 /// A score of feature maps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -118,6 +122,10 @@ impl Method for MapScore {
     fn follows_steps(&self) -> bool {
         false
     }
+
+    fn not_exportable(&self) -> Option<&'static str> {
+        Some(NO_GRAPH)
+    }
 }
 
 impl Fit for MapScore {
@@ -200,6 +208,10 @@ impl Scorer for MapModel {
             *out = energy(contiguous(&logits), 1.0);
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, _: RowValues, _: &mut Builder<'a>) -> Result<Value> {
+        Err(not_exportable(NO_GRAPH))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

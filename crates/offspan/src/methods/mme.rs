@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::class_pairs::ClassPairs;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, or_worst};
+use super::model::{Found, Model, RowValues, Scorer, Stored, or_worst};
 use super::option::{OptionInfo, Options, TEMPERATURE, option};
-use super::rectify::scale_row;
+use super::rectify::{scale_graph, scale_row};
 use super::reg_pca::Principal;
 use super::vim::{Vim, VimParams};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::normalise;
-use crate::training::logits::{energy, head_logits, predicted};
+use crate::training::logits::{energy, head_graph, head_logits, predicted};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
 use crate::{Error, Result};
@@ -168,6 +169,24 @@ impl Mme {
         }
         (energy(&distances, 1.0) - distances[nearest], self.classes[nearest] as usize)
     }
+
+    /// The same of unit rows within a graph; the class as a number.
+    fn nearness_graph(&self, unit: Value, builder: &mut Builder<'_>) -> (Value, Value) {
+        // Between distances ‖u‖² + ‖c‖² − 2uᵀc of one row, only differences count.
+        let products = builder.linear("centres", unit, self.centres.view());
+        let doubled = builder.times(products, 2.0);
+        let length = |centre: ndarray::ArrayView1<'_, f64>| centre.dot(&centre);
+        let lengths = self.centres.rows().into_iter().map(length).collect();
+        let lengths = builder.vector("centre_lengths", &lengths);
+        let distances = builder.sub(lengths, doubled);
+        let distances = builder.times(distances, 1.0 / self.params.temperature);
+        let nearest = builder.node(Op::ArgMin { axis: 1, keep: false }, &[distances]);
+        let least = builder.node(Op::ReduceMin { axis: 1, keep: true }, &[distances]);
+        let above = builder.sub(distances, least);
+        let nearness = builder.log_sum_exp(above, 1.0);
+        let classes = builder.vector("classes", &self.classes);
+        (nearness, builder.rows_at(classes, nearest))
+    }
 }
 
 impl Scorer for Mme {
@@ -206,6 +225,43 @@ impl Scorer for Mme {
             *out = or_worst(score);
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let head = self.vim.head();
+        let z = rows.features;
+        let clipped = builder.at_least(z, self.low);
+        let clipped = builder.at_most(clipped, self.high);
+        let scaled = scale_graph(z, PRUNE, builder);
+        let scaled = head_graph(head, scaled, builder);
+        let energy = builder.log_sum_exp(scaled, 1.0);
+        let virtual_logit = self.vim.virtual_logit_graph(clipped, builder);
+        let (unit, _, is_zero) = builder.unit_rows(z);
+        let (nearness, class) = self.nearness_graph(unit, builder);
+        let predicted = builder.place_of_largest(scaled);
+        let predicted = builder.counted(predicted);
+        let agrees = builder.node(Op::Equal, &[predicted, class]);
+        let agrees = builder.counted(agrees);
+        let agreement = builder.times(agrees, self.params.agreement.ln());
+        let (residual, nothing) = self.principal.residual_graph(clipped, builder);
+        let explained = builder.neg(residual);
+        let explained = builder.plus(explained, 1.0);
+        let explained = builder.at_least(explained, 0.0);
+        let explained = builder.log(explained);
+        let clipped_logits = head_graph(head, clipped, builder);
+        let margin = self.pairs.margin_graph(clipped_logits, builder);
+        let mean = builder.vector("principal_mean", self.principal.mean());
+        let offset = builder.sub(clipped, mean);
+        let apart = builder.length(offset);
+        let margin = builder.div(margin, apart);
+        let margin = builder.at_least(margin, 0.0);
+        let margin = builder.log(margin);
+        let mut score = builder.sub(energy, virtual_logit);
+        for part in [nearness, agreement, explained, margin] {
+            score = builder.add(score, part);
+        }
+        let is_zero = builder.node(Op::Or, &[is_zero, nothing]);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

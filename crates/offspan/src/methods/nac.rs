@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Model, Scorer, Stored, logits_of_classes, write_head};
+use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, write_head};
 use super::option::{BINS, OptionInfo, Options, option};
+use crate::graph::{Builder, Element, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{contiguous, contiguous_mut};
@@ -212,6 +213,30 @@ impl Scorer for Nac {
             *out = covered.iter().sum::<f64>() / covered.len().max(1) as f64;
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let width = self.coverage.nrows();
+        let logits = logits_graph(rows, Some(&self.head), None, builder);
+        let p = builder.softmax(logits);
+        let p = builder.plus(p, -1.0 / self.head.classes() as f64);
+        let weights = builder.matrix("weights", self.head.weight.view());
+        let gradient = builder.matmul(p, weights);
+        let x = builder.mul(rows.features, gradient);
+        let x = builder.times(x, self.params.sharpness);
+        // States near 0, ½ and 1 have few digits, so what they come from is compared with where the edges do.
+        let inner = &self.edges[1..self.edges.len() - 1];
+        let edges = inner.iter().map(|edge| (edge / (1.0 - edge)).ln()).collect();
+        let edges = builder.vector("edges", &edges);
+        let x = builder.reshape(x, &[width, 1]);
+        let passed = builder.node(Op::GreaterOrEqual, &[x, edges]);
+        let passed = builder.counted(passed);
+        let bin = builder.sum(passed);
+        let bin = builder.node(Op::Cast { to: Element::Index }, &[bin]);
+        let coverage = builder.transposed("coverage", self.coverage.view());
+        let covered = builder.node(Op::GatherElements { axis: 0 }, &[coverage, bin]);
+        let sum = builder.sum(covered);
+        Ok(builder.times(sum, 1.0 / width as f64))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -7,8 +7,9 @@ use ndarray::Array1;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of_classes, write_head};
+use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, write_head};
 use super::option::{NORM_WEIGHT, Options};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::training::logits::predicted;
@@ -112,6 +113,23 @@ impl Scorer for Nci {
             };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, Some(&self.head), None, builder);
+        let predicted = builder.place_of_largest(logits);
+        let weights = builder.matrix("weights", self.head.weight.view());
+        let weight = builder.rows_at(weights, predicted);
+        let mean = builder.vector("mean", &self.mean);
+        let offset = builder.sub(rows.features, mean);
+        let (unit, _, is_zero) = builder.unit_rows(offset);
+        let products = builder.mul(unit, weight);
+        let along = builder.sum(products);
+        let sizes = builder.abs(rows.features);
+        let size = builder.sum(sizes);
+        let size = builder.times(size, self.norm_weight);
+        let score = builder.add(along, size);
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

@@ -8,9 +8,12 @@ use ndarray::{Array1, Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, or_worst, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, or_worst, write_head,
+};
 use super::option::{COMPONENTS, EXPLAINED_VARIANCE, Options};
 use super::whitening::Standardised;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -230,6 +233,24 @@ impl Scorer for Neco {
             }
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let mean = builder.vector("mean", &self.mean);
+        let offset = builder.sub(rows.features, mean);
+        let inside = builder.linear("directions", offset, self.directions.view());
+        let inside = builder.length(inside);
+        let scales = builder.vector("scales", &self.scales);
+        let standardised = builder.mul(offset, scales);
+        let (_, whole, is_zero) = builder.unit_rows(standardised);
+        let whole = builder.as_row(whole);
+        let mut score = builder.div(inside, whole);
+        if self.times_logit {
+            let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+            let largest = builder.largest(logits);
+            score = builder.mul(score, largest);
+        }
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

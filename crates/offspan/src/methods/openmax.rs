@@ -7,8 +7,11 @@ use ndarray::{Array1, Array2};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of_classes, or_worst, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, or_worst, write_head,
+};
 use super::option::{OptionInfo, Options, option};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::{self, contiguous};
 use crate::numeric::weibull::{Weibull, fit_weibull};
@@ -216,6 +219,54 @@ impl Scorer for OpenMax {
             *out = self.of(contiguous(&row));
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let classes = self.centres.nrows();
+        let ranks = self.ranks.min(classes);
+        let logits = logits_graph(rows, self.head.as_ref(), Some(classes), builder);
+        let (sorted, places) = builder.top_k(logits, classes, true);
+        let (first, places) = (builder.part(sorted, 0, ranks), builder.part(places, 0, ranks));
+        let centres = builder.matrix("centres", self.centres.view());
+        let centres = builder.rows_at(centres, places);
+        let row = builder.reshape(logits, &[1, classes]);
+        let offsets = builder.sub(row, centres);
+        let distance = builder.length(offsets);
+        let [start, shape, scale] =
+            [(0, "starts"), (1, "shapes"), (2, "scales")].map(|(i, name)| {
+                let numbers = builder.vector(name, &self.tails.column(i).to_owned());
+                builder.rows_at(numbers, places)
+            });
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        let shifted = builder.sub(distance, start);
+        let shifted = builder.add(shifted, one);
+        let has_tail = builder.node(Op::Greater, &[shape, zero]);
+        let is_positive = builder.node(Op::Greater, &[shifted, zero]);
+        let counts = builder.node(Op::And, &[has_tail, is_positive]);
+        let scale = builder.choose(has_tail, scale, one);
+        let relative = builder.div(shifted, scale);
+        let relative = builder.choose(counts, relative, zero);
+        let power = builder.node(Op::Pow, &[relative, shape]);
+        let exponent = builder.neg(power);
+        let share = builder.exp_minus_one(exponent);
+        let share = builder.neg(share);
+        let share = builder.choose(counts, share, zero);
+        let weights = (0..ranks).map(|place| (self.ranks - place) as f64 / self.ranks as f64);
+        let weights = builder.vector("rank_weights", &weights.collect());
+        let lost = builder.mul(first, weights);
+        let lost = builder.mul(lost, share);
+        let mut lowered = vec![builder.sub(first, lost)];
+        if ranks < classes {
+            lowered.push(builder.part(sorted, ranks, classes));
+        }
+        let lowered = builder.joined(&lowered);
+        let energy = builder.log_sum_exp(lowered, 1.0);
+        let unknown = builder.sum(lost);
+        let above = builder.sub(energy, unknown);
+        let power = builder.exp(above);
+        let divisor = builder.add(power, one);
+        let probability = builder.div(one, divisor);
+        Ok(builder.neg(probability))
     }
 
     fn found(&self) -> Found {

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of_classes, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, write_head,
+};
 use super::option::Options;
 use super::rectify::params::OptFsParams;
 use super::rectify::{OptFs, StepParams};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::predicted;
@@ -95,6 +98,17 @@ impl Scorer for OptFsV {
                 z.iter().zip(weight).map(|(x, weight)| weight * self.shaping.factor(*x) * x).sum();
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, Some(&self.head), None, builder);
+        let predicted = builder.place_of_largest(logits);
+        let weights = builder.matrix("weights", self.head.weight.view());
+        let weight = builder.rows_at(weights, predicted);
+        let factor = self.shaping.factor_graph(rows.features, builder);
+        let shaped = builder.mul(rows.features, factor);
+        let products = builder.mul(shaped, weight);
+        Ok(builder.sum(products))
     }
 
     fn found(&self) -> Found {

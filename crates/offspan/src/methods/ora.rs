@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::class_pairs::ClassPairs;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Model, Scorer, Stored, logits_of_classes, write_head};
+use super::model::{
+    Model, RowValues, Scorer, Stored, logits_of_classes, not_exportable, write_head,
+};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous};
@@ -19,6 +22,9 @@ use crate::training::{Fitted, Training};
 use crate::{Error, Result};
 
 const NAME: &str = "ora";
+
+/// Why there is no graph of it.
+const NO_GRAPH: &str = "its angles are arctangents of two legs, for which ONNX has no operator";
 
 /// Parameters of ORA: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +44,10 @@ impl Method for OraParams {
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
         Ok(Arc::new(*self))
+    }
+
+    fn not_exportable(&self) -> Option<&'static str> {
+        Some(NO_GRAPH)
     }
 }
 
@@ -131,6 +141,10 @@ impl Scorer for Ora {
             };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, _: RowValues, _: &mut Builder<'a>) -> Result<Value> {
+        Err(not_exportable(NO_GRAPH))
     }
 
     fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {

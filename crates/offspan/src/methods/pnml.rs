@@ -8,13 +8,14 @@ use ndarray::{Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, put_last, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, put_last, write_head};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::{self, contiguous, contiguous_mut};
 use crate::span::preprocess::Preprocess;
-use crate::training::logits::{head_logits, softmax};
+use crate::training::logits::{head_graph, head_logits, softmax};
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Fitted, Training};
 use crate::{Error, Moments, Result};
@@ -125,6 +126,48 @@ impl Scorer for Pnml {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, _, is_zero) = builder.unit_rows(rows.features);
+        let along = builder.linear("directions", unit, self.directions.slice(s![.., 1..]));
+        let ones = builder.vector("directions_of_one", &self.directions.column(0).to_owned());
+        let along = builder.add(along, ones);
+        let size = self.directions.nrows();
+        let zero = builder.scalar(0.0);
+        let mut kappa = zero;
+        if self.rank > 0 {
+            let inside = builder.part(along, 0, self.rank);
+            let squares = builder.square(inside);
+            let q = builder.sum_kept(squares);
+            let more = builder.plus(q, 1.0);
+            kappa = builder.div(q, more);
+        }
+        if self.rank < size {
+            let outside = builder.part(along, self.rank, size);
+            let squares = builder.square(outside);
+            let off = builder.sum_kept(squares);
+            kappa = builder.larger(off, kappa);
+        }
+        // With a = (1 − p)p^(κ−1) and Σp = 1, Σ 1/(1 + a) − 1 is Σ (1 − p)(1 − p^κ)/(1 + a): a sum of small numbers
+        // without any difference from 1.
+        let logits = head_graph(&self.head, unit, builder);
+        let log_p = builder.log_softmax(logits);
+        let log_p = builder.at_most(log_p, 0.0);
+        let other = builder.exp_minus_one(log_p);
+        let exponent = builder.mul(log_p, kappa);
+        let less = builder.exp_minus_one(exponent);
+        let exponent = builder.sub(exponent, log_p);
+        let power = builder.exp(exponent);
+        let a = builder.mul(other, power);
+        let one = builder.scalar(1.0);
+        let divisor = builder.sub(one, a);
+        let product = builder.mul(other, less);
+        let parts = builder.div(product, divisor);
+        let sum = builder.sum(parts);
+        let log = builder.log_one_plus(sum);
+        let score = builder.times(log, -1.0 / (self.head.classes() as f64).ln());
+        Ok(builder.put_last(is_zero, score))
     }
 
     fn found(&self) -> Found {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use super::bank::{Largest, TILE};
 use super::model::{Found, Stored};
 use crate::error::in_order;
+use crate::graph::{Builder, Op, Value};
 use crate::io::TensorWriter;
 use crate::io::observer::check_interrupt;
 use crate::numeric::product::unpacked;
@@ -212,6 +213,54 @@ impl RawBank {
             exact.into_iter().map(neighbour).collect()
         };
         queries.rows().into_iter().zip(best).map(settle).collect()
+    }
+
+    /// What is the larger the nearer each row of the bank is, within a graph: [N, bank].
+    pub(super) fn brackets_graph(&self, z: Value, builder: &mut Builder<'_>) -> Value {
+        let mean = builder.vector("bank_mean", &self.search.mean);
+        let centred = builder.sub(z, mean);
+        let products = builder.linear("bank_across", centred, self.search.centred.view());
+        let halves = builder.vector("bank_halves", &Array1::from(self.search.halves.clone()));
+        builder.sub(products, halves)
+    }
+
+    /// The squared distances to the `keep` nearest rows within a graph, and where in the bank these are; both
+    /// [N, keep], nearest first.
+    pub(super) fn nearest_graph<'a>(
+        &'a self,
+        z: Value,
+        keep: usize,
+        builder: &mut Builder<'a>,
+    ) -> (Value, Value) {
+        let brackets = self.brackets_graph(z, builder);
+        let (_, candidates) = builder.top_k(brackets, (keep + SPARE).min(self.len()), true);
+        let bank = builder.matrix("bank", self.rows.view());
+        let others = builder.rows_at(bank, candidates);
+        let row = builder.reshape(z, &[1, self.rows.ncols()]);
+        let differences = builder.sub(row, others);
+        let squared = builder.squared_length(differences);
+        let (squared, places) = builder.top_k(squared, keep, false);
+        (squared, builder.node(Op::GatherElements { axis: 1 }, &[candidates, places]))
+    }
+
+    /// One squared distance for each row within a graph: to the row of the bank with the largest number.
+    pub(super) fn squared_distance_graph<'a>(
+        &'a self,
+        z: Value,
+        numbers: Value,
+        builder: &mut Builder<'a>,
+    ) -> Value {
+        let place = builder.place_of_largest(numbers);
+        let bank = builder.matrix("bank", self.rows.view());
+        let other = builder.rows_at(bank, place);
+        let difference = builder.sub(z, other);
+        builder.squared_length(difference)
+    }
+
+    /// The labels within a graph, [bank], as numbers.
+    pub(super) fn labels_graph(&self, builder: &mut Builder<'_>) -> Value {
+        let labels: Array1<f64> = self.labels.iter().map(|&label| label as f64).collect();
+        builder.vector("labels", &labels)
     }
 
     /// The same among all rows.

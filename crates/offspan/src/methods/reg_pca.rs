@@ -111,6 +111,26 @@ impl Principal {
         (0..z.nrows()).map(relative).collect()
     }
 
+    /// The same within a graph, and which rows are zeros, [N, 1].
+    pub(super) fn residual_graph<'a>(
+        &'a self,
+        z: Value,
+        builder: &mut Builder<'a>,
+    ) -> (Value, Value) {
+        let mean = builder.vector("mean", &self.mean);
+        let offset = builder.sub(z, mean);
+        // What the directions leave of the row itself, and not a difference of two lengths.
+        let directions = builder.matrix("directions", self.directions.view());
+        let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[directions]);
+        let along = builder.matmul(offset, across);
+        let within = builder.matmul(along, directions);
+        let rest = builder.sub(offset, within);
+        let residual = builder.length(rest);
+        let (_, length, is_zero) = builder.unit_rows(z);
+        let length = builder.as_row(length);
+        (builder.div(residual, length), is_zero)
+    }
+
     pub(super) fn read(stored: Stored<'_>) -> Result<Self> {
         Ok(Principal {
             mean: stored.vector("mean", stored.width)?,
@@ -153,18 +173,7 @@ impl Scorer for RegPca {
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, self.head.as_ref(), None, builder);
         let energy = builder.log_sum_exp(logits, 1.0);
-        let mean = builder.vector("mean", &self.principal.mean);
-        let offset = builder.sub(rows.features, mean);
-        // What the directions leave of the row itself, and not a difference of two lengths.
-        let directions = builder.matrix("directions", self.principal.directions.view());
-        let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[directions]);
-        let along = builder.matmul(offset, across);
-        let within = builder.matmul(along, directions);
-        let rest = builder.sub(offset, within);
-        let residual = builder.length(rest);
-        let (_, length, is_zero) = builder.unit_rows(rows.features);
-        let length = builder.as_row(length);
-        let share = builder.div(residual, length);
+        let (share, is_zero) = self.principal.residual_graph(rows.features, builder);
         let share = builder.neg(share);
         let share = builder.plus(share, 1.0);
         let score = builder.mul(energy, share);

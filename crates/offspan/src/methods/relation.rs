@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, TILE, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of_classes, put_last, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, put_last, write_head,
+};
 use super::option::{OptionInfo, Options, POWER, SEED, option};
+use crate::graph::{Builder, Op, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::product::unpacked;
 use crate::numeric::vector::contiguous_mut;
@@ -152,6 +155,26 @@ impl Scorer for Relation {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let (unit, _, is_zero) = builder.unit_rows(rows.features);
+        let alike = builder.linear("bank", unit, self.bank.0.view());
+        let alike = builder.node(Op::Relu, &[alike]);
+        let classes = Some(self.beliefs.ncols());
+        let logits = logits_graph(rows, self.head.as_ref(), classes, builder);
+        let p = builder.softmax(logits);
+        let agree = builder.linear("beliefs", p, self.beliefs.view());
+        let r = builder.mul(alike, agree);
+        let (zero, floor) = (builder.scalar(0.0), builder.scalar(self.params.floor));
+        let counts = builder.node(Op::Greater, &[r, floor]);
+        let power = match self.params.power {
+            1.0 => r,
+            power => builder.power(r, power),
+        };
+        let parts = builder.choose(counts, power, zero);
+        let sum = builder.sum(parts);
+        Ok(builder.put_last(is_zero, sum))
     }
 
     fn found(&self) -> Found {

@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::generalised_entropy::GenParams;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_count, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, or_worst, write_head};
+use super::model::{
+    Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, or_worst, write_head,
+};
 use super::off_subspace::{HEAD_PRECISION, OffSubspace, dimensions_option};
 use super::option::Options;
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous_mut;
 use crate::training::logits::softmax;
@@ -157,6 +160,14 @@ impl Scorer for Residual {
             *out = or_worst(entropy.of(p) * length);
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let length = self.off.graph(rows.features, builder);
+        let Some((entropy, head)) = &self.with else { return Ok(builder.neg(length)) };
+        let logits = logits_graph(rows, Some(head), None, builder);
+        let entropy = entropy.graph(logits, builder)?;
+        Ok(builder.mul(entropy, length))
     }
 
     fn found(&self) -> Found {

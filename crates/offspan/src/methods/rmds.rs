@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::mahalanobis::Mahalanobis;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, or_worst};
+use super::model::{Found, Model, RowValues, Scorer, Stored, or_worst};
 use super::whitening::{largest_variance, refined, split, whitening};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::rank_update::PackedRows;
@@ -174,6 +175,18 @@ impl Scorer for Rmds {
             *out = or_worst(*out - all);
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let preprocess = Preprocess { clip: None, cosine: self.nearest.unit };
+        let (x, is_zero) = preprocess.graph(rows.features, builder);
+        let nearest = self.nearest.distance_graph(x, builder);
+        let all = self.all.distance_graph(x, builder);
+        let score = builder.sub(all, nearest);
+        Ok(match is_zero {
+            Some(is_zero) => builder.put_last(is_zero, score),
+            None => score,
+        })
     }
 
     fn found(&self) -> Found {

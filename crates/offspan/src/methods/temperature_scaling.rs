@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use crate::Result;
+use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
 use crate::training::logits::{LogitSource, Need};
@@ -153,6 +154,11 @@ impl Scorer for TempScale {
             *out = 1.0 / relative.sum::<f64>();
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        Ok(builder.largest_probability(logits, self.temperature))
     }
 
     fn found(&self) -> Found {

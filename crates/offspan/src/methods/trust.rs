@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BankSize, NEIGHBOURS, bank_rows};
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
-use super::model::{Found, Model, Scorer, Stored, logits_of, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
 use super::raw_bank::{Neighbour, RawBank};
+use crate::graph::{Builder, Op, Value};
 use crate::io::observer::check_interrupt;
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::vector::contiguous;
@@ -163,6 +164,33 @@ impl Scorer for Trust {
             };
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let logits = logits_graph(rows, self.head.as_ref(), None, builder);
+        let class = builder.place_of_largest(logits);
+        let class = builder.counted(class);
+        let class = builder.as_column(class);
+        let labels = self.bank.labels_graph(builder);
+        let is_own = builder.node(Op::Equal, &[labels, class]);
+        let brackets = self.bank.brackets_graph(rows.features, builder);
+        let lowest = builder.scalar(f64::NEG_INFINITY);
+        let own = builder.choose(is_own, brackets, lowest);
+        let own = self.bank.squared_distance_graph(rows.features, own, builder);
+        // There are at least two classes, so that there is always another one.
+        let other = builder.choose(is_own, lowest, brackets);
+        let other = self.bank.squared_distance_graph(rows.features, other, builder);
+        let (zero, one) = (builder.scalar(0.0), builder.scalar(1.0));
+        let highest = builder.scalar(f64::INFINITY);
+        let is_known = builder.node(Op::LessOrEqual, &[own, zero]);
+        let own = builder.choose(is_known, one, own);
+        let share = builder.div(other, own);
+        let share = builder.sqrt(share);
+        let share = builder.choose(is_known, highest, share);
+        let is_own = builder.counted(is_own);
+        let count = builder.sum(is_own);
+        let has_rows = builder.node(Op::Greater, &[count, zero]);
+        Ok(builder.choose(has_rows, share, zero))
     }
 
     fn found(&self) -> Found {

@@ -125,6 +125,12 @@ impl Vim {
         self.off.lengths(z).into_iter().map(|length| self.alpha * length).collect()
     }
 
+    /// The same within a graph.
+    pub(super) fn virtual_logit_graph<'a>(&'a self, z: Value, builder: &mut Builder<'a>) -> Value {
+        let residual = self.off.graph(z, builder);
+        builder.times(residual, self.alpha)
+    }
+
     pub(super) fn head(&self) -> &Head {
         &self.head
     }
@@ -147,8 +153,7 @@ impl Scorer for Vim {
     fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
         let logits = logits_graph(rows, Some(&self.head), None, builder);
         let energy = builder.log_sum_exp(logits, 1.0);
-        let residual = self.off.graph(rows.features, builder);
-        let residual = builder.times(residual, self.alpha);
+        let residual = self.virtual_logit_graph(rows.features, builder);
         Ok(builder.sub(energy, residual))
     }
 

@@ -9,9 +9,10 @@ use ndarray::{Array1, Array2, s};
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_known};
-use super::model::{Found, Model, Scorer, Stored, or_worst, put_last};
+use super::model::{Found, Model, RowValues, Scorer, Stored, or_worst, put_last};
 use super::option::{COMPONENTS, OptionInfo, Options, option};
 use super::whitening::{largest_variance, split, whitening};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -181,6 +182,29 @@ impl Scorer for Wdiscood {
         }
         put_last(zero_rows, out);
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, rows: RowValues, builder: &mut Builder<'a>) -> Result<Value> {
+        let preprocess = Preprocess { clip: None, cosine: self.params.unit };
+        let (x, is_zero) = preprocess.graph(rows.features, builder);
+        let centre = builder.vector("centre", &self.centre);
+        let offset = builder.sub(x, centre);
+        let white = builder.linear("whitening", offset, self.whitening.view());
+        let inside = builder.linear("directions_across", white, self.directions.view());
+        let gap = builder.gap_to_nearest("classes", inside, self.classes.view());
+        let nearest = builder.length(gap);
+        // What the directions leave of the row itself, and not a difference of two lengths.
+        let directions = builder.matrix("directions", self.directions.view());
+        let within = builder.matmul(inside, directions);
+        let rest = builder.sub(white, within);
+        let outside = builder.length(rest);
+        let outside = builder.times(outside, self.params.residual_weight);
+        let sum = builder.add(nearest, outside);
+        let score = builder.neg(sum);
+        Ok(match is_zero {
+            Some(is_zero) => builder.put_last(is_zero, score),
+            None => score,
+        })
     }
 
     fn found(&self) -> Found {

@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
-use super::model::{Found, Model, Scorer, Stored, or_worst, write_head};
+use super::model::{Found, Model, RowValues, Scorer, Stored, not_exportable, or_worst, write_head};
 use super::option::{BINS, OptionInfo, Options, Pair, SEED, option};
+use crate::graph::{Builder, Value};
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::histogram::{Bins, smoothed_divergence};
 use crate::numeric::product::unpacked;
@@ -39,6 +40,10 @@ const EPSILON: OptionInfo =
 /// Numbers of all copies together, where their count is not given: more would be slow to score.
 const MOST_NUMBERS: usize = 1 << 24;
 const MOST_HEADS: usize = 100;
+
+/// Why there is no graph of it.
+const NO_GRAPH: &str =
+    "the entries of each row are counted in bins, for which its graph would have no operator";
 
 /// Parameters of WeiPer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -129,6 +134,10 @@ impl Method for WeiperParams {
             return Err(Error::parameter("divergences", "finite numbers", got));
         }
         Ok(Arc::new(self.clone()))
+    }
+
+    fn not_exportable(&self) -> Option<&'static str> {
+        Some(NO_GRAPH)
     }
 }
 
@@ -345,6 +354,10 @@ impl Scorer for Weiper {
             );
         }
         Ok(())
+    }
+
+    fn graph<'a>(&'a self, _: RowValues, _: &mut Builder<'a>) -> Result<Value> {
+        Err(not_exportable(NO_GRAPH))
     }
 
     fn found(&self) -> Found {

@@ -104,6 +104,11 @@ pub(crate) fn scale_row(row: &mut [f64], prune: f64) {
     Ash { prune, rest: Rest::AllScaled }.apply_to_row(row);
 }
 
+/// The same within a graph.
+pub(crate) fn scale_graph(rows: Value, prune: f64, builder: &mut Builder<'_>) -> Value {
+    Ash { prune, rest: Rest::AllScaled }.graph(rows, builder).0
+}
+
 /// What becomes of the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {

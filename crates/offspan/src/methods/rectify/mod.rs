@@ -20,7 +20,7 @@ mod spec;
 mod step;
 mod vra;
 
-pub(super) use ash::scale_row;
+pub(super) use ash::{scale_graph, scale_row};
 pub(super) use beta_norm::BETA;
 pub(super) use opt_fs::OptFs;
 pub(crate) use rectifier::{Rectifier, StepSummary};
