@@ -334,7 +334,8 @@ impl FitPlan {
             let spec = self.spec.check()?;
             spec.check_inputs(&training)?;
             let known = Statistics::gather(&training, &spec.needs())?;
-            return Ok(Run::Model(Detector::fit_model(&spec, &training, &known)?));
+            let detector = Detector::fit_model(&spec, &training, &known)?;
+            return Ok(Run::Model(Box::new(detector)));
         };
         let mut detector = Detector::from_bytes(fitted)?;
         if let Some(calibration) = detector.calibration_of(&training, &options)? {
@@ -434,7 +435,7 @@ impl FitPlan {
 
 /// How far a run of the fit came.
 enum Run {
-    Model(Detector),
+    Model(Box<Detector>),
     Whole(Box<Detector>),
 }
 

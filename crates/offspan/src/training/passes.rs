@@ -190,7 +190,7 @@ impl<'a> Training<'a> {
             let labels = pairs.chunks_exact(2).map(|pair| pair[1].cast_signed());
             brought = brought.with_labels(Labels::from(&labels.collect::<Vec<_>>()[..]))?;
         }
-        Ok(Brought::Copied(brought.placed(&AtHand::Only(rows.into()), data.rows())))
+        Ok(Brought::Copied(Box::new(brought.placed(&AtHand::Only(rows.into()), data.rows()))))
     }
 
     /// One row of numbers for each of these rows, of which `read` is given some at a time.
@@ -242,7 +242,7 @@ impl<'a> Training<'a> {
 /// A dataset, ours or copied.
 pub(crate) enum Brought<'a> {
     Here(&'a Dataset<'a>),
-    Copied(Dataset<'static>),
+    Copied(Box<Dataset<'static>>),
 }
 
 impl Brought<'_> {
