@@ -102,9 +102,20 @@ fn compare(detector: &Detector, rows: ArrayView2<'_, f32>, precision: Precision)
     let differ = |(&score, &is_ood): (&f64, &f64)| {
         clear(score) && threshold.accepts(score) == (is_ood == 1.0)
     };
-    // P-values count scores: they are compared for the scores that the graph has.
-    let own: Vec<f64> = outputs["score"].iter().copied().collect();
-    let p_values = calibration.p_values(&own);
+    // P-values count scores: they are compared for the scores that the graph has. Calibration scores that single
+    // precision cannot tell from a score may count either way.
+    let rounding = match precision {
+        Precision::F32 => f64::from(f32::EPSILON),
+        Precision::F64 => 0.0,
+    };
+    let p_values = |share: f64| {
+        let moved =
+            |&score: &f64| if score.is_finite() { score + share * score.abs() } else { score };
+        calibration.p_values(&outputs["score"].iter().map(moved).collect::<Vec<f64>>())
+    };
+    let (least, most) = (p_values(-rounding), p_values(rounding));
+    let p_values = outputs["p_value"].iter().zip(least.iter().zip(&most));
+    let p_values: Vec<f64> = p_values.map(|(p, (least, most))| p.clamp(*least, *most)).collect();
     Results {
         score: gap(&expected, &outputs["score"]),
         decisions_that_differ: decisions.filter(|&pair| differ(pair)).count(),

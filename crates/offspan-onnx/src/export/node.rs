@@ -54,7 +54,8 @@ impl Writer {
         self.nodes.push(NodeProto {
             input: text(inputs),
             output: text(outputs),
-            name: Some(outputs[0].to_owned()),
+            // Some runtimes look for nodes and values among the same names.
+            name: Some(format!("{}/{op}", outputs[0])),
             op_type: Some(op.to_owned()),
             attribute,
             ..NodeProto::default()

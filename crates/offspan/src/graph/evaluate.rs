@@ -95,9 +95,10 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
         },
         Op::Add => pair(|x, y| x + y),
         Op::Sub => pair(|x, y| x - y),
-        Op::Mul => pair(|x, y| x * y),
+        Op::Mul | Op::And => pair(|x, y| x * y),
         Op::Div => pair(|x, y| x / y),
         Op::Pow => pair(f64::powf),
+        // Flags are 0 and 1.
         Op::Max | Op::Or => pair(f64::max),
         Op::Min => pair(f64::min),
         Op::Less => pair(|x, y| f64::from(u8::from(x < y))),
@@ -105,7 +106,6 @@ fn carry_out(op: &Op, inputs: &[ArrayViewD<'_, f64>]) -> Vec<ArrayD<f64>> {
         Op::Greater => pair(|x, y| f64::from(u8::from(x > y))),
         Op::GreaterOrEqual => pair(|x, y| f64::from(u8::from(x >= y))),
         Op::Equal => pair(|x, y| f64::from(u8::from(x == y))),
-        Op::And => pair(|x, y| x * y),
         Op::Where => {
             let shape = broadcast(&broadcast(x.shape(), inputs[1].shape()), inputs[2].shape());
             let mut out = ArrayD::zeros(IxDyn(&shape));

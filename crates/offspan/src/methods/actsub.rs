@@ -106,16 +106,10 @@ impl Fit for ActSubParams {
             let what = "weights of the last layer for actsub";
             return Err(Error::shape(what, "other numbers than zeros", "zeros"));
         }
+        // Beyond the rank, right singular vectors are any basis of what W does not see.
         let all = found.vectors.slice(s![..rank, ..]).as_standard_layout().into_owned();
         let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
         let kept = balanced(&rows, &all, training)?;
-        if kept == rank {
-            // Beyond, right singular vectors are any basis of what W does not see.
-            training.observer.note(
-                "what decides the class is shorter than the rest whatever is counted to it: all \
-                 directions that the last layer sees are",
-            );
-        }
         let deciding = all.slice(s![..kept, ..]).as_standard_layout().into_owned();
         let fitted = gather(&rows, &deciding, training)?;
         if fitted.model.0.nrows() < self.neighbours {
