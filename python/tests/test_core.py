@@ -101,7 +101,7 @@ def test_nothing_is_copied_in(rows):
         (lambda rows: offspan.KPCA("circle"), "map: expected nystrom, rff"),
         (lambda rows: offspan.KPCA(cosine=False).fit(rows), "cosine=False needs gamma"),
         (lambda rows: offspan.KPCA(landmarks=5000).fit(rows), "landmarks: expected from 1 to"),
-        (lambda rows: offspan.make("knm"), r"did you mean knn\?"),
+        (lambda rows: offspan.make("knnn"), r"did you mean knn\?"),
         (lambda rows: offspan.KPCA(landmark_rows=[1.5, 2.0]), "landmark_rows: expected row numbers"),
         (lambda rows: offspan.KPCA(landmark_rows=[-1]), "landmark_rows: expected row numbers"),
         (lambda rows: offspan.KPCA(landmarks=64).fit(rows, calibrate=(rows,)), "calibrate: expected rows"),

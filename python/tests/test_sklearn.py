@@ -403,7 +403,7 @@ def test_auto_says_that_it_takes_40_rows_and_what_is_fitted_instead():
     ("bad", "words"),
     [
         ({"method": "nope"}, "unknown method `nope`"),
-        ({"method": "knm"}, "did you mean knn"),
+        ({"method": "knnn"}, "did you mean knn"),
         ({"options": {"wings": 2}}, "wings: there is no such option"),
         ({"options": {"seed": 2}}, "expected no seed, which random_state gives"),
         ({"keep": 2.0}, "keep: expected"),

@@ -49,7 +49,9 @@ PROVOKED = {
     "no labels": lambda rows, path: offspan.make("mahalanobis").fit(rows),
     "logits that no layer explains": lambda rows, path: offspan.make().fit(rows[:300], rows[:300, :4] ** 2, hold_out=0),
     "too large for float32": lambda rows, path: offspan.make("pca").fit(rows.astype(np.float64) * 1e300),
-    "too large for products": lambda rows, path: offspan.make("pca", cosine=False).fit(rows * np.float32(1e37)),
+    "too large for products": lambda rows, path: offspan.make("pca", cosine=False, precision="f64").fit(
+        rows.astype(np.float64) * 1e200
+    ),
     "a file of another kind": lambda rows, path: offspan.make("pca").fit(path / "rows.bin"),
     "a folder of files without header": lambda rows, path: offspan.make("pca").fit(path / "cache"),
 }
