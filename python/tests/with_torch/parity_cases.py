@@ -91,16 +91,32 @@ TABLE: list[tuple[str, str, dict[str, Any]]] = [
     ("dkgp-nys", "dkgp-nys", {**_NYSTROM, "inducing": 16, "steps": 20}),
 ]
 
+#: Options that suit the fixtures, for methods whose defaults do not.
+_SMALL: dict[str, dict[str, Any]] = {"openmax": {"tail": 5}}
+
+# All others, with their defaults.
+TABLE += [
+    (method["name"], method["name"], _SMALL.get(method["name"], {}))
+    for method in offspan.methods()
+    if method["name"] not in {name for _, name, _ in TABLE}
+]
+
 #: Methods that read tensors which only the second fixture has.
 OWN_TENSORS = {
     "rank-feat", "rank-feat+rank-weight", "knn-plus", "ssd-plus", "mcf", "mnc", "dml-plus", "godin", "csi",
+    "feature-norm", "davis-std", "davis-max",
 }  # fmt: skip
 
-#: Methods that cannot be exported: each score takes eigenvectors of its own.
-NOT_EXPORTABLE = {"tnn", "rank-feat", "rank-feat+rank-weight"}
+#: Methods that cannot be exported, and why.
+NOT_EXPORTABLE = {
+    method["name"]: method["not_exportable"] for method in offspan.methods() if method.get("not_exportable")
+}
 
 #: Methods that keep their training rows in single precision, whatever is asked for.
-SINGLE_PRECISION = {"knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "knn+react", "csi"}
+SINGLE_PRECISION = {
+    "knn", "knn-plus", "tnn", "nnguide", "nnguide+react", "knn+react", "csi",
+    "relation", "lid", "dknn", "trust", "actsub",
+}  # fmt: skip
 
 #: Methods that can be asked for double precision.
 PRECISE = {

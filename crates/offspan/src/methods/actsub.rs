@@ -16,6 +16,7 @@ use super::option::{Options, POWER, PRUNE, SEED};
 use super::rectify::{scale_graph, scale_row};
 use crate::error::in_order;
 use crate::graph::{Builder, Value};
+use crate::io::observer::check_interrupt;
 use crate::io::{Block, Dataset, Head, TensorWriter};
 use crate::numeric::linalg;
 use crate::numeric::product::unpacked;
@@ -143,6 +144,7 @@ fn parts(rows: ArrayView2<'_, f64>, directions: &Array2<f64>) -> (Array2<f64>, A
 /// How many directions split rows into two parts of the same length on average, as nearly as they can.
 fn balanced(rows: &[usize], directions: &Array2<f64>, training: &Training<'_>) -> Result<usize> {
     let gaps = rows.par_chunks(BLOCK).map(|rows| {
+        check_interrupt(training.observer)?;
         let mut z = Array2::zeros((rows.len(), training.data.width()));
         read_rows(training.data, rows, z.view_mut())?;
         let mut gaps = vec![0.0; directions.nrows()];
@@ -175,6 +177,7 @@ fn gather(
     let data = training.data;
     training.observer.begin("rows for the bank", rows.len() as u64);
     let blocks = rows.par_chunks(BLOCK).map(|rows| {
+        check_interrupt(training.observer)?;
         let mut z = Array2::zeros((rows.len(), data.width()));
         let hash = read_rows(data, rows, z.view_mut())?;
         let mut outside = parts(z.view(), directions).1;

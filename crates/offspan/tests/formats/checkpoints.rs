@@ -44,20 +44,31 @@ impl Observer for Reports {
 }
 
 /// Methods whose fit walks over no rows.
-const AT_ONCE: [&str; 16] = [
+const AT_ONCE: [&str; 27] = [
     "energy",
     "gen",
     "msp",
     "max-logit",
     "odin",
+    "entropy",
+    "renyi",
+    "logit-gap",
+    "joint-energy",
     "gradnorm",
     "dml",
+    "fdbd-norm",
+    "ctm-weight",
     "ash-b",
     "ash-p",
     "ash-s",
     "scale",
+    "beta-norm",
+    "lts",
     "rank-feat",
     "rank-feat+rank-weight",
+    "feature-norm",
+    "davis-std",
+    "davis-max",
     "mcf",
     "mnc",
     "godin",
