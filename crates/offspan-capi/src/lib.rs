@@ -1,7 +1,7 @@
 //! The C interface of offspan: load a detector, ask what it needs, score rows, decide.
 //!
 //! `include/offspan.h` is made of these sources, and `docs/deploy.md` shows a whole program. Nothing unwinds into the
-//! caller: every function that does more than read a field goes through [`failure::guarded`], which turns errors and
+//! caller: every function that does more than read a field goes through `failure::guarded`, which turns errors and
 //! panics into a status and a message that [`offspan_last_error`] gives to the same thread.
 
 // A C interface takes pointers; every block says why it may read them.

@@ -18,7 +18,7 @@ pub struct HeadPlace {
     pub logits: String,
     /// [classes, width], row-major.
     pub weight: Vec<f32>,
-    /// [classes].
+    /// `[classes]`.
     pub bias: Vec<f32>,
     /// Number of logits.
     pub classes: usize,

@@ -10,9 +10,9 @@ use crate::{Calibration, Error, Result};
 impl Detector {
     /// The arithmetic of the score, the decision and the p-value, for other runtimes.
     ///
-    /// Inputs are `features` [N, m]; `logits` [N, C] or other tensors of a row where the method reads them; and
-    /// `threshold` [], which need not be given. Outputs are `score` [N] and, if the detector has a threshold,
-    /// `is_ood` [N], a flag, and `p_value` [N].
+    /// Inputs are `features[N, m]`; `logits[N, C]` or other tensors of a row where the method reads them; and
+    /// `threshold[]`, which need not be given. Outputs are `score[N]` and, if the detector has a threshold,
+    /// `is_ood[N]`, a flag, and `p_value[N]`.
     ///
     /// # Errors
     /// If the method's arithmetic has no operators for it.

@@ -159,7 +159,7 @@ pub struct Node {
 /// A result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Output {
-    /// `score` [N], `is_ood` [N], `p_value` [N].
+    /// `score[N]`, `is_ood[N]` or `p_value[N]`.
     pub name: String,
     /// The name of the value that it is.
     pub value: String,
