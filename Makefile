@@ -25,8 +25,7 @@ test-slow:
 wheel:
 	python3 python/tools/build_wheel.py
 
-# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had, and a few fits on Dask for
-# all cluster engines.
+# In fresh environments: one with NumPy and scikit-learn, one with PyTorch where it can be had, one with ONNX Runtime.
 test-python:
 	cargo build $(PACKAGES) $(TARGETS)
 	python3 python/tools/run_tests.py

@@ -5,8 +5,7 @@ python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|cluster|
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
 (`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
 
-The engines of clusters are heavy. All of them are tested when they are asked for (`cluster` is all three); otherwise a
-few fits on Dask stand for them.
+The engines of clusters are heavy: they are tested when they are asked for (`cluster` is all three).
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ ENGINES = {
 }
 #: Modules whose examples need what is not installed for the core.
 HOSTED = ("pytorch_ood", "openood", "dask", "ray")
-#: All but the fits of every method on every pack.
-FEW = "not uneven_partitions"
 
 
 def main() -> None:
@@ -54,8 +51,6 @@ def main() -> None:
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
-        elif only is None and engine == "dask":
-            cluster(engine, ["-k", FEW, *words])
         elif only is None:
             print(f"The tests of offspan.{engine} were left out: `make test-cluster` runs them.")
 
