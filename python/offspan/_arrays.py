@@ -71,16 +71,15 @@ def as_labels(given: Any) -> Any:
     """Whole numbers, one per row, or the path as text."""
     if given is None:
         return None
-    if is_table(given):
-        return labels_of(given)
-    if is_path(given):
+    if is_path(given) and not is_table(given):
         return os.fspath(given)
-    labels = as_array(given, "labels")
+    labels = labels_of(given) if is_table(given) else as_array(given, "labels")
     if labels.dtype.kind not in "iub":
         raise InputError(f"labels: expected whole numbers, got an array of {labels.dtype}")
     if labels.dtype == np.uint64 and len(labels) and labels.max() > np.iinfo(np.int64).max:
         raise InputError("labels: expected whole numbers below 2^63")
-    return np.ascontiguousarray(labels, dtype=np.int64)
+    # Buffers that came over a network may begin anywhere.
+    return np.require(labels, np.int64, ("C", "ALIGNED"))
 
 
 def as_head(given: Any) -> Any:

@@ -313,3 +313,11 @@ def test_a_checkpoint_that_cannot_be_written_is_a_warning(tmp_path):
     with pytest.warns(UserWarning, match="the checkpoint could not be saved"):
         fitted = offspan.make("pca").fit(rows, checkpoint=folder / "c", checkpoint_every=0, progress=take_away)
     assert fitted.detector == offspan.make("pca").fit(rows).detector
+
+
+def test_labels_may_lie_anywhere_in_memory(rows):
+    labels = np.arange(len(rows)) % 4
+    moved = np.frombuffer(b"." + labels.tobytes(), np.int64, offset=1)
+    assert not moved.flags.aligned
+    one, other = (offspan.make("mahalanobis").fit(rows, labels=given) for given in (labels, moved))
+    assert one.detector == other.detector
