@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc deny check demo reference bench bench-compare bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro instructions
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -60,11 +60,33 @@ lint:
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
+# The documentation as a web site, with the Rust and Python references, in target/site.
+site: doc
+	cargo build $(PACKAGES) $(TARGETS)
+	python3 tools/docs_site.py
+
+# Its pages alone: every link between them, and every anchor, must lead somewhere.
+site-links:
+	python3 tools/docs_site.py --no-references
+
+# The names that users of the library rely on, against api/offspan.txt: make public-api PUBLIC_API=--update writes it anew.
+public-api:
+	python3 tools/public_api.py $(PUBLIC_API)
+
+# Every component of what is shipped, as CycloneDX.
+sbom:
+	python3 tools/sbom.py offspan-cli -o target/offspan-cli.cdx.json
+	python3 tools/sbom.py offspan-python -o target/offspan-python.cdx.json
+
+# Wheels, sdist and binaries, checked in clean environments: make release RELEASE=--twice
+release:
+	python3 tools/release.py $(RELEASE)
+
 # Licences, advisories and duplicate versions; needs `cargo install cargo-deny`.
 deny:
 	cargo deny check
 
-check: test test-slow test-install fmt lint doc
+check: test test-slow test-install fmt lint doc public-api site-links
 
 demo:
 	cargo run --release --locked -- demo

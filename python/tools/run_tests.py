@@ -61,7 +61,7 @@ def core(words: list[str]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
     # Optional everywhere: without them, their tests say that they were left out.
-    for extra in ("pyarrow", "polars", "fsspec"):
+    for extra in ("pyarrow", "polars", "fsspec", "jsonschema"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
         if subprocess.run(words_of_pip, check=False).returncode:
             print(f"{extra} cannot be installed here; tests that need it will be skipped.")

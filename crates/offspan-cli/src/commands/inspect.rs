@@ -84,10 +84,14 @@ fn detector(path: &Path, detector: &Detector) -> Result<(String, Value), Failure
         text.push('\n');
     }
     text += &found_in_words(detector);
-    text += &detector.threshold().map_or_else(
-        || "no threshold: it gives scores without decisions\n".to_owned(),
-        threshold_in_words,
-    );
+    text += &match detector.threshold() {
+        Some(threshold) => threshold_in_words(threshold),
+        None if detector.lost_its_threshold() => {
+            "no threshold: files of version 1 kept no calibration scores; `offspan calibrate` sets a new one\n"
+                .to_owned()
+        }
+        None => "no threshold: it gives scores without decisions\n".to_owned(),
+    };
     let checksum = stored_checksum(path)?;
     text += &checksum_in_words(checksum.as_deref());
     let _ = writeln!(text, "parameters: {}", json!(info.spec));

@@ -70,10 +70,16 @@ impl Detector {
         self.calibration().ok_or_else(|| Error::MissingInput {
             who: who.to_owned(),
             what: "a threshold",
-            hint: format!(
-                "the detector has none; calibrate it with in-distribution rows, or fit with a larger {}",
-                Named("hold-out")
-            ),
+            hint: if self.lost_its_threshold() {
+                "the detector is from a file of version 1, whose threshold came without calibration scores; \
+                 calibrate it with in-distribution rows"
+                    .to_owned()
+            } else {
+                format!(
+                    "the detector has none; calibrate it with in-distribution rows, or fit with a larger {}",
+                    Named("hold-out")
+                )
+            },
         })
     }
 }

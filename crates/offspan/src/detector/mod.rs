@@ -33,7 +33,10 @@ use crate::{Error, HoldOut, Instructions, Result};
 
 /// 1 had thresholds without calibration scores, 2 had no checksum.
 const FORMAT: Format =
-    Format { content: Content::Detector, version: 3, oldest: 2, if_older: "fit again" };
+    Format { content: Content::Detector, version: 3, oldest: 1, if_older: "fit again" };
+/// Thresholds of this version are left out: without calibration scores there are no p-values, and they kept their share in
+/// half of all cases only.
+const WITHOUT_CALIBRATION: u32 = 1;
 
 /// Wider features than this in a file are taken for damage: random features allocate by the width.
 const WIDEST: usize = 1 << 24;
@@ -428,6 +431,12 @@ impl Detector {
         self.info.threshold.as_ref()
     }
 
+    /// Whether the detector was read from a file so old that its threshold could not be kept.
+    #[must_use]
+    pub fn lost_its_threshold(&self) -> bool {
+        self.info.version == WITHOUT_CALIBRATION && self.calibration.is_none()
+    }
+
     /// What threshold and p-values come from.
     #[must_use]
     pub fn calibration(&self) -> Option<&Calibration> {
@@ -514,7 +523,12 @@ impl Detector {
     fn read(path: &Path, file: &TensorFile) -> Result<Self> {
         Instructions::in_use()?;
         let what = FORMAT.content.name();
-        let info: DetectorInfo = file.document(&FORMAT)?;
+        let mut document: serde_json::Value = file.document(&FORMAT)?;
+        if document["version"] == WITHOUT_CALIBRATION {
+            document["threshold"] = serde_json::Value::Null;
+        }
+        let info: DetectorInfo = serde_json::from_value(document)
+            .map_err(|error| Error::malformed(path, what, error.to_string()))?;
         let inside = |error| Error::malformed(path, what, error);
         if info.method != info.spec.method() {
             let (name, spec) = (&info.method, info.spec.method());

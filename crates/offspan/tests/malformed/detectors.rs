@@ -82,14 +82,19 @@ fn files() {
                     json["spec"] = json!("in a form of the future");
                 })
             },
-            "{dir}/x.offspan: an offspan detector of version 4; this program reads version 2 to 3: a \
+            "{dir}/x.offspan: an offspan detector of version 4; this program reads version 1 to 3: a \
              later offspan wrote it",
         ),
         (
-            "the first version",
-            |d| load(d, nys(), |json, _| *json = json!({"version": 1, "method": "kpca-nys"})),
-            "{dir}/x.offspan: an offspan detector of version 1; this program reads version 2 to 3: fit \
+            "a version before the first",
+            |d| load(d, nys(), |json, _| *json = json!({"version": 0, "method": "kpca-nys"})),
+            "{dir}/x.offspan: an offspan detector of version 0; this program reads version 1 to 3: fit \
              again",
+        ),
+        (
+            "the first version without its method",
+            |d| load(d, nys(), |json, _| *json = json!({"version": 1, "method": "kpca-nys"})),
+            "{dir}/x.offspan: not an offspan detector: missing field `spec`",
         ),
         (
             "without a checksum",

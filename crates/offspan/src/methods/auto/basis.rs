@@ -18,12 +18,42 @@ const MOST: usize = 128;
 const WIDE: usize = 8 * MOST;
 /// Rows read together.
 const ROWS_AT_ONCE: usize = 1024;
+/// Share of a row's squared length under which a difference of squared lengths has lost too many digits.
+const SMALL_REST: f64 = 1.0 / 16.0;
 
 /// Leading directions of rows of unit length; none where all channels are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Basis<T> {
-    directions: Option<Weights<T>>,
+    directions: Option<Directions<T>>,
     width: usize,
+}
+
+/// Orthonormal directions, and the way back from coordinates to channels.
+#[derive(Debug, Clone)]
+struct Directions<T> {
+    /// [coordinates, channels].
+    forth: Weights<T>,
+    /// The transpose.
+    back: Weights<T>,
+}
+
+impl<T: Real> Directions<T> {
+    fn new(matrix: Array2<T>) -> Self {
+        let back = Weights::new(matrix.t().to_owned());
+        Directions { forth: Weights::new(matrix), back }
+    }
+
+    /// Squared length of what the coordinates leave of each of these rows, taken of the rest itself.
+    fn explicit_rest(&self, rows: ArrayView2<'_, T>, coordinates: ArrayView2<'_, T>) -> Vec<f64> {
+        let mut within = Array2::from_elem(rows.dim(), T::default());
+        self.back.product(coordinates, within.view_mut());
+        within.zip_mut_with(&rows, |within, &row| *within = row - *within);
+        squared_lengths(within.view())
+    }
+}
+
+fn squared_lengths<T: Real>(rows: ArrayView2<'_, T>) -> Vec<f64> {
+    rows.rows().into_iter().map(|row| sum_of_squares(contiguous(&row))).collect()
 }
 
 /// Rows in coordinates.
@@ -88,7 +118,7 @@ impl<T: Real> Basis<T> {
             None => linalg::symmetric_eigen(second.view())?,
         };
         let directions = eigen.vectors.slice(s![..MOST, ..]).mapv(T::from_double);
-        Ok(Basis { directions: Some(Weights::new(directions)), width })
+        Ok(Basis { directions: Some(Directions::new(directions)), width })
     }
 
     /// Number of coordinates.
@@ -103,20 +133,24 @@ impl<T: Real> Basis<T> {
 
     /// Rows as they are in coordinates.
     pub(super) fn of(&self, rows: ArrayView2<'_, T>) -> Coordinates<T> {
-        let squares = |rows: ArrayView2<'_, T>| -> Vec<f64> {
-            rows.rows().into_iter().map(|row| sum_of_squares(contiguous(&row))).collect()
-        };
-        let lengths = squares(rows);
+        let lengths = squared_lengths(rows);
         let root = |squares: &[f64]| squares.iter().map(|square| square.sqrt()).collect();
         let Some(directions) = &self.directions else {
             let rest = vec![0.0; lengths.len()];
             return Coordinates { rows: rows.to_owned(), rest, lengths: root(&lengths) };
         };
         let mut out = Array2::from_elem((rows.nrows(), MOST), T::default());
-        directions.product(rows, out.view_mut());
-        let within = squares(out.view());
-        let rest =
+        directions.forth.product(rows, out.view_mut());
+        let within = squared_lengths(out.view());
+        let mut rest: Vec<f64> =
             lengths.iter().zip(within).map(|(all, within)| (all - within).max(0.0)).collect();
+        let small: Vec<usize> =
+            (0..rest.len()).filter(|&row| rest[row] < SMALL_REST * lengths[row]).collect();
+        if !small.is_empty() {
+            let (rows, out) = (rows.select(Axis(0), &small), out.select(Axis(0), &small));
+            let exact = directions.explicit_rest(rows.view(), out.view());
+            small.into_iter().zip(exact).for_each(|(row, exact)| rest[row] = exact);
+        }
         Coordinates { rows: out, rest, lengths: root(&lengths) }
     }
 
@@ -126,7 +160,7 @@ impl<T: Real> Basis<T> {
         let Some(directions) = &self.directions else {
             return CoordinateValues { rows, rest: None, lengths, is_zero };
         };
-        let matrix = builder.owned("basis", directions.matrix().clone());
+        let matrix = builder.owned("basis", directions.forth.matrix().clone());
         let across = builder.node(Op::Transpose { order: vec![1, 0] }, &[matrix]);
         let coordinates = builder.matmul(rows, across);
         // What is left of the row itself: a difference of two squared lengths has lost its digits.
@@ -139,7 +173,7 @@ impl<T: Real> Basis<T> {
 
     pub(super) fn write<'a>(&'a self, prefix: &str, writer: &mut TensorWriter<'a>) {
         if let Some(directions) = &self.directions {
-            writer.array2(format!("{prefix}basis"), directions.matrix());
+            writer.array2(format!("{prefix}basis"), directions.forth.matrix());
         }
     }
 
@@ -149,7 +183,7 @@ impl<T: Real> Basis<T> {
             return Ok(Basis { directions: None, width });
         }
         let directions = stored.matrix("basis", Some(MOST), width)?;
-        Ok(Basis { directions: Some(Weights::new(directions)), width })
+        Ok(Basis { directions: Some(Directions::new(directions)), width })
     }
 }
 
