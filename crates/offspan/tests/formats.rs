@@ -17,6 +17,8 @@ mod detectors;
 mod rows;
 #[path = "formats/thumbnails.rs"]
 mod thumbnails;
+#[path = "formats/versions.rs"]
+mod versions;
 #[path = "formats/writing.rs"]
 mod writing;
 
