@@ -71,6 +71,8 @@ pub(crate) enum Command {
     /// Repeat the paper's studies on your own pack
     #[command(subcommand)]
     Study(StudyCommand),
+    /// Turn features of other programs into a pack: OpenOOD, PyTorch, Hugging Face, the authors' caches
+    Convert(ConvertArgs),
     /// Say what a detector, state, pack or feature file is
     Inspect(InspectArgs),
     /// List every method with what it needs, its parameters and defaults
@@ -744,4 +746,83 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// Write one page per command into this folder [default: the main page to stdout]
     pub(crate) folder: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan convert --train id_train.npz --test id_test.npz --ood svhn=svhn.npz -o PACK    OpenOOD's features
+  offspan convert --train train.pt --test test.pt --unknown unknown -o PACK              pytorch-ood's tensors
+  offspan convert cache/ --raw f64:2048 --head head.safetensors -o PACK                  the authors' caches
+  offspan convert dataset/ --columns embedding -o PACK                                   a Hugging Face dataset
+  offspan convert --train images.npy --test test.npy --ood sun=sun.npy --class-vectors texts.npy -o PACK
+  offspan convert --scores --test cifar10.npz --ood svhn=svhn.npz -o SCORES              OpenOOD's score files
+
+Rows are read in chunks. The splits train, test and validation of a Hugging Face dataset become train, test and calibrate,
+others become OoD sets, unless --train, --test, --calibrate and --ood name splits. Files of PyTorch are read
+without running anything that is in them.")]
+pub(crate) struct ConvertArgs {
+    /// A pack, a folder of the authors' caches, or a folder of a Hugging Face dataset
+    pub(crate) source: Option<PathBuf>,
+
+    /// The folder of the new pack; it must not exist, or be empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+
+    /// Training rows: .npy, .npz, .safetensors, .pt, Parquet or Arrow, a folder of part files, or a split of the source
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) train: Option<PathBuf>,
+
+    /// In-distribution rows to judge with
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) test: Option<PathBuf>,
+
+    /// In-distribution rows to set thresholds with
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) calibrate: Option<PathBuf>,
+
+    /// An OoD set, which may be called near/NAME or far/NAME; may be given several times [default NAME: that of the file]
+    #[arg(long, value_name = "[NAME=]FILE|SPLIT")]
+    pub(crate) ood: Vec<String>,
+
+    /// The network's last layer: .safetensors with `weight` and `bias`, or weight.npy,bias.npy
+    #[arg(long, value_name = "FILE", conflicts_with = "class_vectors")]
+    pub(crate) head: Option<PathBuf>,
+
+    /// One vector per class, such as a text embedding of its name: the last layer becomes their cosines with the features,
+    /// which are scaled to unit length. `msp` is then MCM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) class_vectors: Option<PathBuf>,
+
+    /// What cosines are divided by, such as 0.01 for CLIP's own probabilities [default: 1, as in MCM]
+    #[arg(long, value_name = "T", requires = "class_vectors")]
+    pub(crate) temperature: Option<f64>,
+
+    /// Rows with negative labels are out-of-distribution, as in pytorch-ood and OpenOOD, and become this set
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unknown: Option<String>,
+
+    /// Scale each row to unit length
+    #[arg(long)]
+    pub(crate) unit: bool,
+
+    /// Type of the features: f16, bf16, f32 or f64 [default: f32]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) element: Option<ElementType>,
+
+    /// The files are scores, such as OpenOOD's: write one .npy for each set, for `eval --scores NAME=DIR`
+    #[arg(
+        long,
+        requires = "test",
+        conflicts_with_all = [
+            "source", "train", "calibrate", "head", "class_vectors", "unknown", "unit", "element", "raw", "columns"
+        ]
+    )]
+    pub(crate) scores: bool,
+
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }

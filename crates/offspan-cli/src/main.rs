@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Study(command) => commands::study::run(&command),
+        Command::Convert(args) => commands::convert::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Methods(args) => commands::methods::run(&args),
         Command::Synth(args) => commands::synth::run(&args),

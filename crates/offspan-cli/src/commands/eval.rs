@@ -11,6 +11,7 @@ use offspan_study::evaluation::{
     fit_and_evaluate_all, in_a_pack, rate_name,
 };
 use offspan_study::portrait::Portrait;
+use offspan_study::published::preset_rows;
 use offspan_study::report;
 
 use crate::Outcome;
@@ -62,6 +63,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         fit_and_evaluate_all(asked, &named, &sets, &options, &progress, |result, scored| {
             subject.consider(result, scored);
         })?;
+    evaluations.preset = method_options.preset();
     for (name, detector) in detectors {
         let progress = Progress::new(format!("{name}:"));
         let evaluated = evaluate_detector(detector, &name, None, &sets, &options, &progress);
@@ -75,7 +77,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         return Ok(ExitCode::from(2));
     }
     let document = document(&pack.name, &evaluations, &options);
-    json.tell(|| &document, || table(&evaluations, &options, args.ci.is_some()))?;
+    json.tell(|| &document, || words(&pack.name, &evaluations, &options, args.ci.is_some()))?;
     if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)? {
         let apart = if json.is_stdout() { "" } else { "\n" };
         json.mention(&format!("{apart}report: {}", page.display()))?;
@@ -144,6 +146,26 @@ impl<'a> Subject<'a> {
         let table = comparison(&evaluations.results, options);
         Ok(Some(report::write(folder, &portrait, &table, evaluations, document)?))
     }
+}
+
+/// The table, and below it the rows of the paper that a preset reproduces.
+fn words(
+    pack: &str,
+    evaluations: &Evaluations,
+    options: &EvalOptions,
+    with_intervals: bool,
+) -> String {
+    let text = table(evaluations, options, with_intervals);
+    let preset = evaluations.preset.as_ref();
+    let Some(rows) = preset.and_then(|preset| preset_rows(pack, &evaluations.results, preset))
+    else {
+        return text;
+    };
+    let mut beside = Table::new(rows.header);
+    for row in rows.rows {
+        beside.row(row.into_iter().map(|cell| cell.text));
+    }
+    format!("{text}\nbeside the paper; theirs are on their data\n\n{beside}")
 }
 
 /// One line per method: rate and AUROC per set and on average, best average first.

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod calibrate;
+pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod eval;
 #[cfg(feature = "onnx")]

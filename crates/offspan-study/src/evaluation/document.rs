@@ -4,6 +4,7 @@ use offspan::metrics::EvalOptions;
 use serde_json::{Value, json};
 
 use super::Evaluations;
+use crate::published::{PAPER, PaperRow};
 
 /// The false-positive rate's name carries its true-positive rate: `fpr95`.
 #[must_use]
@@ -19,13 +20,22 @@ pub fn document(pack: &str, evaluations: &Evaluations, options: &EvalOptions) ->
     for result in results.as_array_mut().into_iter().flatten() {
         name_the_rate(result, options);
     }
-    json!({
+    let mut document = json!({
         "schema": "offspan.eval/1",
         "pack": pack,
         "metrics": options,
         "results": results,
         "without": evaluations.without,
-    })
+    });
+    if let Some(preset) = &evaluations.preset {
+        let rows = evaluations
+            .results
+            .iter()
+            .filter_map(|result| PaperRow::of_preset(preset, &result.method));
+        let rows: Vec<Value> = rows.map(|row| row.document()).collect();
+        document["published"] = json!({ "source": PAPER, "preset": preset.name, "rows": rows });
+    }
+    document
 }
 
 /// Gives the false-positive rates of a result their full name.

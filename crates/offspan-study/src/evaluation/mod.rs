@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use offspan::io::{Dataset, Head, Pack};
 use offspan::metrics::{Average, EvalOptions, Evaluation, average, evaluate};
-use offspan::{Detector, FitOptions, Found, MethodSpec, Observer};
+use offspan::{Detector, FitOptions, Found, MethodSpec, Observer, Preset};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -128,6 +128,9 @@ pub struct Evaluations {
     pub results: Vec<MethodResult>,
     /// Why some are missing.
     pub without: Vec<LeftOut>,
+    /// The authors' settings that methods were asked for with: their rows of the paper are shown beside.
+    #[serde(skip)]
+    pub preset: Option<Preset>,
 }
 
 /// A method without results.

@@ -18,6 +18,7 @@ use crate::Result;
 use crate::evaluation::Evaluations;
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
+use crate::published::beside_blocks;
 
 /// Makes the folder of a report, so that one that cannot be made is known before the work.
 ///
@@ -50,6 +51,8 @@ pub fn write(
     let mut sections =
         vec![facts(portrait), overview::methods(portrait, comparison, &evaluations.without)];
     sections.extend(portrait_sections(portrait, &mut album)?);
+    let theirs = beside_blocks(&portrait.pack, &evaluations.results, evaluations.preset.as_ref());
+    sections.extend((!theirs.is_empty()).then(|| section("Beside the paper", theirs)));
     let page = Page {
         title: format!("{} on {}", portrait.method, portrait.pack),
         lead: lead(portrait),

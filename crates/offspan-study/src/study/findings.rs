@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::runner::Row;
 use crate::evaluation::{best_marked, metric_names, name_the_rate, numbers};
 use crate::folder::{Album, Folder, made_by};
+use crate::published::{PaperRow, rows_beside};
 use crate::{Result, StudyError};
 
 /// What a study found.
@@ -78,6 +79,22 @@ pub(super) fn table(labels: &[&str], rows: &[Row], options: &EvalOptions) -> Tab
         cells
     };
     Table { caption: "in percent".to_owned(), header, rows: rows.iter().map(cells).collect() }
+}
+
+/// The paper's lines beside those of a study, folded away; `of` finds the paper's line by the labels of ours.
+pub(super) fn beside_the_paper(
+    labels: &[&str],
+    pack: &str,
+    rows: &[Row],
+    of: impl Fn(&[String]) -> Option<PaperRow>,
+) -> Option<Block> {
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push((row.labels.clone(), row.outcome.as_ref().ok(), of(&row.labels)));
+    }
+    let table = rows_beside(labels, pack, lines)?;
+    let title = "Beside the paper's own figures, which are theirs and on their data".to_owned();
+    Some(Block::Folded(title, vec![Block::Table(table)]))
 }
 
 /// Fails if no run gave anything: such a study would be an empty page.

@@ -18,6 +18,7 @@ use crate::evaluation::{
 };
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
+use crate::published::beside_blocks;
 use crate::report::{facts, lead, portrait_sections, section};
 use crate::{Result, StudyError};
 
@@ -139,6 +140,8 @@ impl Methods {
                     AUROC and AUPR: higher is better.";
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
         blocks.extend(left_out(&evaluations.without));
+        let preset = runner.common("--preset").and_then(|name| name.parse().ok());
+        blocks.extend(beside_blocks(runner.pack, &evaluations.results, preset.as_ref()));
         let json = document(runner.pack, &evaluations, &runner.options);
         let findings = Findings {
             name: "methods",

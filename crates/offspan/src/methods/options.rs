@@ -64,6 +64,12 @@ impl MethodOptions {
         self.given.insert("frequencies".to_owned(), Given::Frequencies(Box::new(parts)));
     }
 
+    /// The authors' settings that were asked for.
+    #[must_use]
+    pub fn preset(&self) -> Option<Preset> {
+        self.preset
+    }
+
     /// The seed of every random choice.
     #[must_use]
     pub fn seed(&self) -> u64 {
