@@ -16,6 +16,10 @@ use crate::progress::Progress;
 /// One sentence for every command that writes files.
 pub(crate) const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
 
+/// One sentence for every command that fits methods.
+pub(crate) const PSEUDO_LABELS: &str = "Where training rows have no labels: K clusters of their directions stand in for \
+                                        classes, so that methods which need classes run";
+
 /// Tells how far a sample lies off the span of a network's own features.
 ///
 /// offspan learns, from the features that a trained network gives for its own data, the subspace
@@ -231,6 +235,9 @@ pub(crate) struct FitArgs {
     /// set with
     #[arg(long, value_name = "SHARE", default_value_t = Promise::default().confidence, help_heading = "Threshold")]
     pub(crate) confidence: f64,
+
+    #[arg(long, value_name = "K", help_heading = "Data", conflicts_with = "labels", help = PSEUDO_LABELS)]
+    pub(crate) pseudo_labels: Option<usize>,
 
     /// Save progress here, and go on from here after a kill
     #[arg(long, value_name = "FILE", help_heading = "Long fits")]

@@ -9,6 +9,8 @@ mod util;
 mod checkpoints;
 #[path = "cli/commands.rs"]
 mod commands;
+#[path = "cli/conversions.rs"]
+mod conversions;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/explain.rs"]

@@ -91,7 +91,7 @@ pub use span::preprocess::Preprocess;
 pub use span::subspace::Components;
 pub use training::landmarks::{Sampling, uniform_rows};
 pub use training::logits::energy;
-pub use training::{Checkpointing, HoldOut};
+pub use training::{Checkpointing, HoldOut, pseudo_labels, with_pseudo_labels};
 
 /// The programs of `docs/rust.md`, compiled and run.
 #[cfg(doctest)]
