@@ -7,10 +7,7 @@ use numpy::{IntoPyArray, PyReadonlyArray1};
 use offspan::Silent;
 use offspan::io::{Dataset, Head, Pack, read_rows};
 use offspan_study::StudyError;
-use offspan_study::evaluation::{
-    Evaluations, OwnDetector, OwnMethod, Sets, comparison, document, evaluate_own,
-    fit_and_evaluate_all,
-};
+use offspan_study::evaluation::{Evaluator, OwnDetector, OwnMethod, Sets, TableView, document};
 use pyo3::prelude::*;
 
 use crate::errors::{exception, input_error};
@@ -45,23 +42,24 @@ pub(crate) fn evaluate_pack(
             Err(_) => own.push(Own::new(name, method)),
         }
     }
-    let mut evaluations = Evaluations::default();
+    let told = |error: StudyError| study_exception(py, &error);
+    let mut evaluator = Evaluator::new(sets, options).map_err(told)?;
     if !known.is_empty() {
-        evaluations = work(py, progress.as_ref(), |observer| {
-            Ok(fit_and_evaluate_all(known, &|_| true, &sets, &options, observer, |_, _| {}))
+        work(py, progress.as_ref(), |observer| {
+            Ok(evaluator.library(known, &|_| true, observer, |_, _| {}))
         })?
-        .map_err(|error| study_exception(py, &error))?;
+        .map_err(told)?;
     }
     for method in &own {
-        evaluate_own(method, &sets, &options, &Silent, &mut evaluations)
-            .map_err(|error| exception(py, &error))?;
+        evaluator.own(method, &Silent).map_err(told)?;
         if let Some(error) = method.raised.take() {
             return Err(error);
         }
     }
     let place = |name: &str| methods.iter().position(|(given, _)| given == name);
-    evaluations.results.sort_by_key(|result| place(&result.method));
-    let table = comparison(&evaluations.results, &options).markdown();
+    evaluator.sort_by_key(|result| place(&result.method));
+    let evaluations = evaluator.finish().map_err(told)?;
+    let table = evaluations.table(&options, &TableView::report()).markdown();
     Ok((document(&pack.name, &evaluations, &options).to_string(), table))
 }
 

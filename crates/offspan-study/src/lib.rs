@@ -12,6 +12,7 @@
 
 mod error;
 pub mod evaluation;
+mod fingerprint;
 mod folder;
 mod hook;
 mod numbers;

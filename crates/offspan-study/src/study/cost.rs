@@ -142,8 +142,9 @@ fn findings(runner: &Runner<'_>, measured: &[Measured], threads: usize) -> Findi
             "measured once on this machine with {threads} threads; N training rows, width m, M features or \
              landmarks, q directions"
         ),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: rows.collect(),
+        ..Table::default()
     };
     let bars = |title: String,
                 x_label: &str,

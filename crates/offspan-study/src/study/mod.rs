@@ -9,7 +9,6 @@ mod approximation;
 mod cache;
 mod cost;
 mod findings;
-mod fingerprint;
 mod kernels;
 mod layers;
 mod learned;
@@ -168,7 +167,7 @@ impl Study {
                 "learned",
             ],
         };
-        let extensions = ["html", "md", "csv", "json"];
+        let extensions = ["html", "md", "csv", "tex", "json"];
         let of = |name: &&str| extensions.map(|extension| format!("{name}.{extension}"));
         names.iter().flat_map(of).collect()
     }

@@ -7,15 +7,15 @@ use offspan_report::page::{Block, Page, Section, Table};
 use serde_json::json;
 
 use super::findings::Findings;
-use super::fingerprint::thumbnails_fingerprint;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::theirs::theirs;
 use super::{approximation, cost, kernels, layers, learned, sampling, sensitivity};
 use crate::evaluation::{
-    Evaluations, LeftOut, MethodResult, comparison, document, evaluate_detector, left_out,
+    Evaluations, LeftOut, MethodResult, TableView, document, evaluate_detector, left_out,
     reasons_against,
 };
+use crate::fingerprint::thumbnails_fingerprint;
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
 use crate::report::{facts, lead, portrait_sections, section};
@@ -133,7 +133,7 @@ impl Methods {
                 }
             }
         }
-        let table = comparison(&evaluations.results, &runner.options);
+        let table = evaluations.table(&runner.options, &TableView::report());
         let text = "Every method of the paper's comparison that these features allow, best average first, \
                     each with its public defaults. FPR: share of OoD rows that pass, lower is better; \
                     AUROC and AUPR: higher is better.";
@@ -176,7 +176,7 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
         let spec = runner.completed(run.clone()).spec()?;
         let detector = Detector::fit(&spec, sets.train, sets.head, &fit)?;
         let (result, scored) =
-            evaluate_detector(detector, &run.method, None, sets, &runner.options, observer)?;
+            evaluate_detector(detector, &run.method, sets, &runner.options, observer)?;
         let portrait =
             Portrait::of(runner.pack, sets, &result, &scored, &runner.options, observer)?;
         Ok(Portrait { best_of: Some(candidates), ..portrait })

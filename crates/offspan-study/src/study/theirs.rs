@@ -63,8 +63,9 @@ fn settings() -> Table {
     let header = ["preset", "network", "method", "γ", "M", "explained variance", "ReAct clips at"];
     Table {
         caption: "theirs".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 
@@ -87,8 +88,9 @@ pub fn published_table(text: &str) -> Result<Table> {
     }
     Ok(Table {
         caption: "theirs, on their data".to_owned(),
-        header: header.clone(),
+        header: header.iter().map(Into::into).collect(),
         rows: rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect(),
+        ..Table::default()
     })
 }
 
