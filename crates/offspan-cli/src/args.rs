@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use offspan::io::{ColumnChoice, ElementType, RawLayout, Reading};
-use offspan::metrics::{FprRule, IntervalMethod};
+use offspan::metrics::FprRule;
 use offspan::{Preset, Promise, Residual, Sampling};
 
+use crate::eval_args::EvalArgs;
 use crate::method_args::MethodArgs;
 use crate::output::{Failure, Json};
 use crate::progress::Progress;
@@ -69,7 +70,7 @@ pub(crate) enum Command {
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
-    Eval(EvalArgs),
+    Eval(Box<EvalArgs>),
     /// Compare settings of a method without any OoD data
     Tune(TuneArgs),
     /// Repeat the paper's studies on your own pack
@@ -484,60 +485,6 @@ pub(crate) struct JudgeArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  offspan eval PACK --method all
-  offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
-  offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
-  offspan eval PACK --method kpca-nys --gamma 0.5 --json=result.json
-  offspan eval PACK --detector net.offspan --ci delong
-  offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
-
-A pack is a folder with train, test and ood/NAME or ood/GROUP/NAME and, where known, the last layer:
-.safetensors with features, logits and labels, and head.safetensors; or NAME.npy, NAME-logits.npy and
-NAME-labels.npy, and head-weight.npy and head-bias.npy; or NAME.parquet, NAME.arrow or NAME.npz. Methods are fitted on train, nothing held out for a threshold; test is the
-in-distribution side.")]
-#[command(override_usage = "offspan eval [OPTIONS] <PACK>")]
-pub(crate) struct EvalArgs {
-    // In `eval --json PACK` the folder looks like the value of the flag; `eval::pack` sets that right.
-    /// A pack folder
-    #[arg(required_unless_present = "json")]
-    pub(crate) pack: Option<PathBuf>,
-
-    /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
-    /// [default: auto]
-    #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
-    pub(crate) method: Vec<String>,
-
-    /// Saved detectors to evaluate as they are
-    #[arg(long, value_name = "DETECTOR", value_delimiter = ',')]
-    pub(crate) detector: Vec<PathBuf>,
-
-    // Older than the rule, so FILE may also stand behind a space.
-    /// Print JSON on stdout instead of the table; with a file: write it there, beside the table
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write a report with pictures into this folder: one page that needs nothing else, and its plots as
-    /// SVG and PNG. It shows the first method, or the best one with `all`
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-
-    #[arg(long, help = FORCE)]
-    pub(crate) force: bool,
-
-    #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
-
-    /// Confidence intervals: delong, bootstrap or bootstrap:N [default: none; with --report delong]
-    #[arg(long, value_name = "METHOD", help_heading = "Metrics")]
-    pub(crate) ci: Option<IntervalMethod>,
-
-    #[command(flatten)]
-    pub(crate) method_args: MethodArgs,
-}
-
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
   offspan tune PACK                                             what auto chose, and what is around it
   offspan tune PACK --method kpca-nys -o out/                   a usual grid, with a plot
   offspan tune PACK --method kpca-nys --try gamma=0.1,0.3,1 --try sampling=uniform,low-energy
@@ -680,6 +627,9 @@ pub(crate) struct StudyOptions {
     /// Number of landmarks
     #[arg(long, value_name = "M", help_heading = "Where a study does not change it")]
     pub(crate) landmarks: Option<usize>,
+
+    #[arg(long, value_name = "K", help = PSEUDO_LABELS)]
+    pub(crate) pseudo_labels: Option<usize>,
 
     /// Which training rows become landmarks
     #[arg(long, value_name = "HOW", help_heading = "Where a study does not change it")]

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod eval_args;
 mod interrupt;
 mod method_args;
 #[cfg(feature = "onnx")]

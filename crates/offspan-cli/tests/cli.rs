@@ -32,6 +32,8 @@ mod large_cache;
 mod models;
 #[path = "cli/outputs.rs"]
 mod outputs;
+#[path = "cli/outside.rs"]
+mod outside;
 #[path = "cli/pipes.rs"]
 mod pipes;
 #[path = "cli/promises.rs"]

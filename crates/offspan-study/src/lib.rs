@@ -13,6 +13,7 @@
 
 mod error;
 pub mod evaluation;
+mod fingerprint;
 mod folder;
 mod hook;
 mod numbers;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use offspan::io::Pack;
 use offspan::metrics::EvalOptions;
+use offspan_study::evaluation::pseudo_labelled;
 use offspan_study::study::{Settings, Study, make, published_table};
 
 use crate::Outcome;
@@ -45,7 +46,11 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
         .transpose()?;
     let packs = packs
         .into_iter()
-        .map(|path| Ok(Pack::open_with(path, options.judge.read.reading()?)?))
+        .map(|path| {
+            let pack = Pack::open_with(path, options.judge.read.reading()?)?;
+            let progress = Progress::default();
+            Ok(pseudo_labelled(pack, options.pseudo_labels, options.seed, &progress)?)
+        })
         .collect::<Result<Vec<_>, Failure>>()?;
     let progress = Progress::default();
     let settings = Settings {
@@ -57,6 +62,7 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
             ..EvalOptions::default()
         },
         published,
+        own: &[],
         observer: &progress,
     };
     settings.options.check().map_err(offspan::Error::from)?;

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use offspan::io::{Dataset, Head, read_scores};
 use serde_json::{Value, json};
+use xxhash_rust::xxh3::Xxh3;
 
-use super::{OwnDetector, OwnMethod, Sets};
+use super::{OwnDetector, OwnMethod, Sets, Source};
 use crate::{Result, StudyError};
 
 /// What the names of score files end in.
@@ -16,7 +17,7 @@ const ENDINGS: [&str; 3] = ["npy", "npz", "csv"];
 #[derive(Debug, Clone)]
 pub struct OutsideScores {
     name: String,
-    folder: PathBuf,
+    source: Source,
     scores: BTreeMap<String, Vec<f64>>,
     unused: Vec<PathBuf>,
 }
@@ -58,7 +59,7 @@ impl OutsideScores {
         }
         Ok(OutsideScores {
             name: name.to_owned(),
-            folder: folder.to_owned(),
+            source: Source { path: folder.display().to_string(), hash: hash_of(&scores) },
             scores,
             unused: left.into_iter().collect(),
         })
@@ -77,11 +78,15 @@ impl OwnMethod for OutsideScores {
     }
 
     fn params(&self) -> Value {
-        json!({ "family": "scores", "folder": self.folder })
+        json!({ "family": "scores" })
     }
 
     fn learns(&self) -> bool {
         false
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(self.source.clone())
     }
 
     fn fit(&self, _: &Dataset<'_>, _: Option<&Head>) -> offspan::Result<Box<dyn OwnDetector>> {
@@ -99,10 +104,22 @@ impl OwnDetector for OutsideScores {
     }
 }
 
+/// A hash of all scores, set by set.
+fn hash_of(scores: &BTreeMap<String, Vec<f64>>) -> String {
+    let mut hash = Xxh3::new();
+    for (set, scores) in scores {
+        hash.update(set.as_bytes());
+        hash.update(&(scores.len() as u64).to_le_bytes());
+        scores.iter().for_each(|score| hash.update(&score.to_le_bytes()));
+    }
+    format!("xxh3-128:{:032x}", hash.digest128())
+}
+
 /// The file of a set; the group in its name may be a folder or be left out.
 fn find(folder: &Path, set: &str) -> Option<PathBuf> {
     let plain = set.rsplit('/').next().unwrap_or(set);
-    let names = [set, plain].into_iter().flat_map(|name| ENDINGS.map(|ending| format!("{name}.{ending}")));
+    let names =
+        [set, plain].into_iter().flat_map(|name| ENDINGS.map(|ending| format!("{name}.{ending}")));
     names.map(|name| folder.join(name)).find(|path| path.is_file())
 }
 
@@ -110,7 +127,8 @@ fn find(folder: &Path, set: &str) -> Option<PathBuf> {
 fn score_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries = |folder: &Path| -> Result<Vec<PathBuf>> {
-        let failed = |source| StudyError::Setup(format!("cannot read {}: {source}", folder.display()));
+        let failed =
+            |source| StudyError::Setup(format!("cannot read {}: {source}", folder.display()));
         let read = std::fs::read_dir(folder).map_err(failed)?;
         read.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
     };

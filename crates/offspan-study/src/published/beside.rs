@@ -1,7 +1,8 @@
 //! The paper's figures beside our own, each marked as whose it is.
 
 use offspan::Preset;
-use offspan_report::page::{Block, Cell, Table};
+use offspan_report::page::Block;
+use offspan_report::table::{Cell, Heading, Table};
 
 use super::{NETWORKS, PAPER, PaperRow, THEIRS, network_in_words};
 use crate::evaluation::MethodResult;
@@ -53,7 +54,8 @@ pub fn averages_beside(pack: &str, results: &[MethodResult]) -> Option<Table> {
     header.extend(networks.iter().map(|network| format!("theirs, {}", network_in_words(network))));
     let rows: Vec<Vec<Cell>> = results.iter().filter_map(row).collect();
     let caption = "FPR95 / AUROC in percent, averages over OoD sets".to_owned();
-    (!rows.is_empty()).then(|| Table { caption, header, rows })
+    let header = header.into_iter().map(Heading::new).collect();
+    (!rows.is_empty()).then(|| Table { caption, header, rows, ..Table::default() })
 }
 
 /// Each method with settings in a preset, and below it the line of the paper that the preset reproduces; none if there is
@@ -101,7 +103,8 @@ pub fn preset_rows(pack: &str, results: &[MethodResult], preset: &Preset) -> Opt
     let mut header = ["method", "whose", "data", "average"].map(str::to_owned).to_vec();
     header.extend(sets);
     let caption = format!("FPR95 / AUROC in percent; settings of {}", preset.name);
-    (!rows.is_empty()).then(|| Table { caption, header, rows })
+    let header = header.into_iter().map(Heading::new).collect();
+    (!rows.is_empty()).then(|| Table { caption, header, rows, ..Table::default() })
 }
 
 /// Lines of a study, each beside the paper's; none if the paper has none of them.
@@ -121,7 +124,8 @@ pub(crate) fn rows_beside(
     };
     let caption =
         format!("FPR95 / AUROC in percent, averages over OoD sets; the last column is {THEIRS}");
-    Some(Table { caption, header, rows: lines.into_iter().map(row).collect() })
+    let header = header.into_iter().map(Heading::new).collect();
+    Some(Table { caption, header, rows: lines.into_iter().map(row).collect(), ..Table::default() })
 }
 
 fn ours(result: &MethodResult) -> String {

@@ -31,10 +31,12 @@ pub fn prepare(folder: &Path) -> Result<()> {
 /// The files of a report, without its plots.
 #[must_use]
 pub fn files() -> Vec<String> {
-    ["report.html", "results.md", "results.csv", "results.json"].map(str::to_owned).to_vec()
+    ["report.html", "results.md", "results.csv", "results.tex", "results.json"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
-/// Writes `report.html`, its plots, and the table of methods as Markdown, CSV and JSON into a
+/// Writes `report.html`, its plots, and the table of methods as Markdown, CSV, LaTeX and JSON into a
 /// folder, which is made where it is missing. Returns where the page is.
 ///
 /// # Errors
@@ -62,6 +64,7 @@ pub fn write(
     folder.plots(&album)?;
     folder.text("results.md", &comparison.markdown())?;
     folder.text("results.csv", &comparison.csv())?;
+    folder.text("results.tex", &comparison.latex())?;
     folder.json("results.json", document)?;
     folder.page("report.html", &page)
 }

@@ -1,6 +1,7 @@
 //! Packs of several layers of one network side by side.
 
-use offspan_report::page::{Block, Cell, Table};
+use offspan_report::page::Block;
+use offspan_report::table::{Cell, Heading, Table};
 
 use super::findings::{Findings, check_some, document, failures, table};
 use super::ranking::bars;
@@ -57,8 +58,9 @@ fn theirs() -> Block {
     let network = figures.first().map_or("", |figure| network_in_words(figure.network));
     let table = Table {
         caption: format!("FPR95 / AUROC in percent, averages over OoD sets, {network}: {THEIRS}"),
-        header: ["layer", "method", "theirs"].map(str::to_owned).to_vec(),
+        header: ["layer", "method", "theirs"].map(Heading::new).to_vec(),
         rows: figures.iter().map(row).collect(),
+        ..Table::default()
     };
     Block::Folded("The paper's own layers".to_owned(), vec![Block::Table(table)])
 }

@@ -1,7 +1,8 @@
 //! What the paper's authors publish of their own runs, for orientation. It is theirs, on their data.
 
 use offspan::{PRESETS, Preset, Setting};
-use offspan_report::page::{Block, Cell, Section, Table};
+use offspan_report::page::{Block, Section};
+use offspan_report::table::{Cell, Heading, Table};
 
 use crate::published::{FIGURES, Figure, ODDITIES, PAPER, PaperRow, THEIRS, network_in_words};
 use crate::report::section;
@@ -79,11 +80,11 @@ fn results(table: &str, network: &str) -> Table {
         }));
         cells
     };
-    let mut header = vec!["method".to_owned()];
-    header.extend(has_variants.then(|| "variant".to_owned()));
-    header.extend(sets.iter().map(|set| (*set).to_owned()));
+    let mut header: Vec<Heading> = vec!["method".into()];
+    header.extend(has_variants.then(|| Heading::new("variant")));
+    header.extend(sets.iter().map(|set| Heading::new(*set)));
     let caption = format!("FPR95 / AUROC in percent, {THEIRS}");
-    Table { caption, header, rows: lines.iter().map(row).collect() }
+    Table { caption, header, rows: lines.iter().map(row).collect(), ..Table::default() }
 }
 
 fn settings() -> Table {
@@ -102,8 +103,9 @@ fn settings() -> Table {
     ];
     Table {
         caption: "theirs".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 
@@ -143,8 +145,9 @@ pub fn published_table(text: &str) -> Result<Table> {
     }
     Ok(Table {
         caption: THEIRS.to_owned(),
-        header: header.clone(),
+        header: header.iter().map(Into::into).collect(),
         rows: rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect(),
+        ..Table::default()
     })
 }
 

@@ -128,6 +128,7 @@ impl Conversion {
                 splits.extend(split.map(|data| (name.to_owned(), data)));
             }
             let width = splits[0].1.width();
+            splits.extend(parts.shifted);
             splits.extend(parts.ood.into_iter().map(|(name, data)| (format!("ood/{name}"), data)));
             for (name, data) in self.without_unknown(splits)? {
                 check_width(&name, &data, width)?;

@@ -7,6 +7,7 @@ use super::hugging_face::{Role, SplitFiles, role, splits};
 use super::torch_file;
 use crate::io::folder::stem;
 use crate::io::observer::Observer;
+use crate::io::pack_file::Described;
 use crate::io::{
     Dataset, FeatureSource, Head, Pack, Reading, is_parts, open_matrix, open_with_neighbours, table,
 };
@@ -21,6 +22,8 @@ pub(super) struct Parts {
     pub(super) test: Option<Dataset<'static>>,
     pub(super) calibrate: Option<Dataset<'static>>,
     pub(super) ood: Vec<Named>,
+    /// In-distribution rows of another appearance, with the places that they have in the pack.
+    pub(super) shifted: Vec<Named>,
     pub(super) head: Option<Head>,
     /// What the source says of itself.
     pub(super) about: Option<PathBuf>,
@@ -51,12 +54,19 @@ impl Parts {
             test: None,
             calibrate: None,
             ood: Vec::new(),
+            shifted: Vec::new(),
         };
         if let (Some(pack), Some(folder)) = (pack, &conversion.source) {
             parts.head = pack.head;
             parts.about = Some(folder.join("pack.toml")).filter(|path| path.is_file());
             (parts.train, parts.test, parts.calibrate) =
                 (Some(pack.train), pack.test, pack.calibrate);
+            let named = Described::read(folder)?.shifted;
+            let place = |name: &str| match named.iter().any(|set| set == name) {
+                true => format!("ood/{name}"),
+                false => format!("shifted/{name}"),
+            };
+            parts.shifted = pack.shifted.into_iter().map(|set| (place(set.name()), set)).collect();
             parts.ood = pack.ood.into_iter().map(|set| (set.name().to_owned(), set)).collect();
         }
         for (place, path) in [
@@ -80,13 +90,13 @@ impl Parts {
             parts.ood.push((name.clone(), shelf.open(path)?));
         }
         let left_out = shelf.hub.keys().filter(|name| !wanted.names(name)).cloned().collect();
-        let Given { train, test, calibrate, ood, head, about } = parts;
+        let Given { train, test, calibrate, ood, shifted, head, about } = parts;
         let train = train.ok_or_else(|| Error::MissingInput {
             who: "a pack".to_owned(),
             what: "training rows",
             hint: format!("name them with {}", crate::error::wording::Setting("train", "FILE")),
         })?;
-        Ok(Parts { train, test, calibrate, ood, head, about, left_out })
+        Ok(Parts { train, test, calibrate, ood, shifted, head, about, left_out })
     }
 }
 
@@ -96,6 +106,7 @@ struct Given {
     test: Option<Dataset<'static>>,
     calibrate: Option<Dataset<'static>>,
     ood: Vec<Named>,
+    shifted: Vec<Named>,
     head: Option<Head>,
     about: Option<PathBuf>,
 }
