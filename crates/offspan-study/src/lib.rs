@@ -6,6 +6,7 @@
 //! | everything that is to be seen of one method, as data | [`portrait`] |
 //! | a page that can be sent to a colleague, with its plots as files | [`report`] |
 //! | the studies of the kernel PCA paper, cached and resumable | [`study`] |
+//! | methods over many packs: ranks, wins, regret | [`rank`] |
 //! | which setting of a method is best, judged without OoD rows | [`tune`] |
 //!
 //! Numbers are fractions everywhere but in the tables, which are in percent.
@@ -17,6 +18,7 @@ mod folder;
 mod hook;
 mod numbers;
 pub mod portrait;
+pub mod rank;
 pub mod report;
 pub mod study;
 pub mod tune;
