@@ -20,7 +20,7 @@ from __future__ import annotations
 from . import errors, metrics
 from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
-from ._evaluate import Comparison, evaluate, study
+from ._evaluate import Comparison, Ranking, evaluate, rank, study
 from ._explanation import Explanation
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
@@ -56,6 +56,7 @@ __all__ = [
     "OffspanError",
     "OwnMethod",
     "Pack",
+    "Ranking",
     "Split",
     "Table",
     "__version__",
@@ -70,6 +71,7 @@ __all__ = [
     "methods",
     "metrics",
     "pseudo_labels",
+    "rank",
     "read_table",
     "register",
     "registered",

@@ -149,6 +149,67 @@ def evaluate(
     )
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """What :func:`rank` found."""
+
+    #: The ranking: mean ranks, wins, regret, and what may be chance.
+    document: dict[str, Any]
+    #: The table, best mean rank first.
+    markdown: str
+    #: The same with booktabs.
+    latex: str
+    #: The page with the diagram, if a folder was given.
+    page: Path | None = None
+
+    @property
+    def mean_ranks(self) -> dict[str, float]:
+        """Mean rank by method, best first; 1 is the best there can be."""
+        return {method["method"]: method["mean_rank"] for method in self.document["methods"]}
+
+    def __str__(self) -> str:
+        return self.markdown.rstrip("\n")
+
+
+def rank(
+    packs: Iterable[PathLike | Pack | Comparison],
+    methods: str | Iterable[Comparable] | Mapping[str, Comparable] = ("auto", "kpca-nys", "knn"),
+    *,
+    by: str = "fpr95",
+    over: str = "packs",
+    folder: PathLike | None = None,
+    top: int = 20,
+    **options: Any,
+) -> Ranking:
+    """Rank methods over many packs, as ``offspan rank`` does: mean ranks, wins, regret, and what may be chance.
+
+    Parameters
+    ----------
+    packs
+        Packs, on which the methods are evaluated, or comparisons from :func:`evaluate`, which have theirs.
+    methods, options
+        As :func:`evaluate` takes them; your own among them.
+    by
+        The figure that ranks follow from: ``"fpr95"``, ``"auroc"``, …
+    over
+        ``"packs"``, or ``"sets"`` to count every OoD set as a case.
+    folder
+        Where to write a page with the critical-difference diagram, of the ``top`` methods.
+
+    """
+    if over not in ("packs", "sets"):
+        raise InputError(f"over: expected packs or sets, got {over}")
+    found = [pack if isinstance(pack, Comparison) else evaluate(pack, methods, **options) for pack in packs]
+    document, markdown, latex, page = _internal.rank_documents(
+        [json.dumps(one.document) for one in found],
+        by=by,
+        over_sets=over == "sets",
+        folder=None if folder is None else os.fspath(folder),
+        top=top,
+    )
+    return Ranking(json.loads(document), markdown, latex, page)
+
+
 def study(
     name: str,
     packs: PathLike | Iterable[PathLike],

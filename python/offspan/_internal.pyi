@@ -52,6 +52,9 @@ def make_study(
     pseudo_labels: int | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Path: ...
+def rank_documents(
+    documents: list[str], *, by: str, over_sets: bool, folder: str | None = None, top: int
+) -> tuple[str, str, str, Path | None]: ...
 def open_pack(
     folder: str,
 ) -> tuple[str, list[tuple[str, int]], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None]: ...

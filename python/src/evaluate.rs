@@ -7,10 +7,11 @@ use offspan::{MethodOptions, Silent};
 use offspan_report::table::Format;
 use offspan_study::StudyError;
 use offspan_study::evaluation::{
-    Evaluations, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored,
+    Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored,
     Sets, TableView, document,
 };
 use offspan_study::portrait::Portrait;
+use offspan_study::rank::{Case, Cases, rank, write};
 use offspan_study::study::{Settings, Study, make};
 use pyo3::prelude::*;
 
@@ -264,6 +265,53 @@ pub(crate) fn make_study(
         return Err(error);
     }
     made.map_err(told)
+}
+
+/// Methods ranked over documents of evaluations: the ranking as JSON, its table as Markdown and LaTeX, and where the page
+/// is, if a folder for it was given.
+#[pyfunction]
+#[pyo3(signature = (documents, *, by, over_sets, folder=None, top))]
+pub(crate) fn rank_documents(
+    py: Python<'_>,
+    documents: Vec<String>,
+    by: &str,
+    over_sets: bool,
+    folder: Option<PathBuf>,
+    top: usize,
+) -> PyResult<(String, String, String, Option<PathBuf>)> {
+    let told = |error: StudyError| study_exception(py, &error);
+    let over = if over_sets { Cases::Sets } else { Cases::Packs };
+    let mut cases: Vec<Case> = Vec::new();
+    let mut judged = None;
+    for (number, text) in documents.iter().enumerate() {
+        let document = Document::read(text, &format!("evaluation {}", number + 1)).map_err(told)?;
+        let options = *judged.get_or_insert(document.metrics);
+        let metric = Metric::named(by, &options)
+            .map_err(|error| input_error(py, format!("by: {error}")))?;
+        if (document.metrics.tpr, document.metrics.rule) != (options.tpr, options.rule) {
+            let text = format!("{}: expected rates by the same rule as in the first", document.pack);
+            return Err(input_error(py, text));
+        }
+        let name = match cases.iter().any(|case| case.name == document.pack) {
+            true => format!("{} ({})", document.pack, number + 1),
+            false => document.pack.clone(),
+        };
+        for mut case in over.of(&name, &document.results, metric) {
+            let without = document.without.iter();
+            case.without.extend(without.map(|one| (one.method.clone(), one.reason.clone())));
+            cases.push(case);
+        }
+    }
+    let options = judged.ok_or_else(|| input_error(py, "packs: expected some, got none"))?;
+    let metric =
+        Metric::named(by, &options).map_err(|error| input_error(py, format!("by: {error}")))?;
+    let ranking = work(py, None, |_| {
+        Ok(rank(&cases, over, metric, metric.label(&options), options.seed))
+    })?
+    .map_err(told)?;
+    let table = ranking.table();
+    let page = folder.map(|folder| write(&folder, &ranking, top)).transpose().map_err(told)?;
+    Ok((ranking.document().to_string(), table.markdown(), table.latex(), page))
 }
 
 pub(crate) fn study_exception(py: Python<'_>, error: &StudyError) -> PyErr {

@@ -34,7 +34,7 @@ mod _internal {
     #[pymodule_export]
     use super::detector::Detector;
     #[pymodule_export]
-    use super::evaluate::{evaluate_pack, make_study};
+    use super::evaluate::{evaluate_pack, make_study, rank_documents};
     #[pymodule_export]
     use super::feature_map::{FeatureMap, uniform_rows};
     #[pymodule_export]

@@ -139,6 +139,26 @@ def test_registered_methods_are_known_by_name(tmp_path):
         offspan.unregister("noise")
 
 
+def test_own_methods_are_ranked_with_the_others(command_line, tmp_path):
+    pack = offspan.Pack.open(FIXTURE)
+    splits = {name: pack.read(name) for name in pack.sets}
+    ood = {name: splits[name] for name in pack.sets[2:]}
+    fewer = tuple(None if part is None else part[::2] for part in splits["test"])
+    half = offspan.Pack(splits["train"], fewer, ood, name="half")
+    methods = {"knn": "knn", "mahalanobis": "mahalanobis", "norm": lambda features: np.linalg.norm(features, axis=1)}
+    found = [offspan.evaluate(one, methods) for one in (pack, half)]
+    ranking = offspan.rank(found, folder=tmp_path / "rank")
+    assert set(ranking.mean_ranks) == set(methods) and "norm" in str(ranking)
+    assert ranking.page.exists() and "tabular" in ranking.latex
+    for number, one in enumerate(found):
+        one.save(tmp_path / f"{number}.json")
+    line = [command_line, "rank", tmp_path / "0.json", tmp_path / "1.json", "--json"]
+    told = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)
+    assert told["methods"] == ranking.document["methods"]
+    with pytest.raises(offspan.InputError, match="over: expected packs or sets"):
+        offspan.rank(found, over="rows")
+
+
 def test_a_study_is_that_of_the_command_line(command_line, tmp_path):
     page = offspan.study("sampling", FIXTURE, tmp_path / "python", landmarks=32)
     assert page.name == "sampling.html"

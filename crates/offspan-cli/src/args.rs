@@ -8,8 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use offspan::io::{ColumnChoice, ElementType, RawLayout, Reading};
 use offspan::metrics::FprRule;
 use offspan::{Preset, Promise, Residual, Sampling};
+use offspan_report::table::Format;
 
-use crate::eval_args::EvalArgs;
+use crate::eval_args::{EvalArgs, RankArgs};
 use crate::method_args::MethodArgs;
 use crate::output::{Failure, Json};
 use crate::progress::Progress;
@@ -71,6 +72,8 @@ pub(crate) enum Command {
     Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
     Eval(Box<EvalArgs>),
+    /// Rank methods over many packs: mean ranks, wins, regret, and a critical-difference diagram
+    Rank(Box<RankArgs>),
     /// Compare settings of a method without any OoD data
     Tune(TuneArgs),
     /// Repeat the paper's studies on your own pack
@@ -604,6 +607,11 @@ pub(crate) struct StudyOptions {
 
     #[arg(long, help = FORCE)]
     pub(crate) force: bool,
+
+    /// Print the study's table on stdout, as it is in the folder: markdown, csv, latex (booktabs), json or html.
+    /// That of `paper` is the comparison of methods [default: text, which says where the page is]
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Text, hide_default_value = true)]
+    pub(crate) format: Format,
 
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,

@@ -1,5 +1,6 @@
 //! What `offspan eval` accepts.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,7 +9,7 @@ use offspan::split_methods;
 use offspan_report::table::Format;
 use offspan_study::evaluation::{Metric, TableView};
 
-use crate::args::{FORCE, JudgeArgs, PSEUDO_LABELS};
+use crate::args::{FORCE, JsonArgs, JudgeArgs, PSEUDO_LABELS};
 use crate::method_args::MethodArgs;
 use crate::output::Failure;
 
@@ -112,6 +113,68 @@ pub(crate) struct EvalArgs {
 
     #[command(flatten)]
     pub(crate) method_args: MethodArgs,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan rank packs/*/ -o out/                        every method on every pack, one page
+  offspan rank packs/*/ --method auto,knn,vim,energy   few methods: smaller differences are real
+  offspan rank a.json b.json c.json                    documents of `offspan eval --json`
+  offspan rank packs/*/ --by fpr95 --format latex      a table to paste into a paper
+
+With -o, the document of every pack is written there, too (results/PACK.json), so that a ranking can be made
+again, or with more packs, without any fit.")]
+pub(crate) struct RankArgs {
+    /// Pack folders, or documents of `offspan eval --json`
+    #[arg(required = true, value_name = "PACK|RESULT")]
+    pub(crate) packs: Vec<PathBuf>,
+
+    /// Methods to rank, separated by commas, as in `offspan eval` [default: all]
+    #[arg(short, long, value_name = "NAME[:FLAG=VALUE…][,NAME…]")]
+    pub(crate) method: Vec<String>,
+
+    /// The figure that ranks follow from: auroc, fpr95 or another of `offspan eval --metrics`
+    #[arg(long, value_name = "METRIC", default_value = "auroc")]
+    pub(crate) by: String,
+
+    /// What is one case: packs, by the mean over their sets, or sets
+    #[arg(long, value_name = "WHAT", default_value = "packs", value_parser = ["packs", "sets"])]
+    pub(crate) over: String,
+
+    /// Methods that the diagram shows, at most
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub(crate) top: NonZeroUsize,
+
+    /// Write a page with the diagram, and the table in every format, into this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[arg(long, help = FORCE)]
+    pub(crate) force: bool,
+
+    /// Print the ranking as text, markdown, csv, latex (booktabs), json or html
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+
+    #[command(flatten)]
+    pub(crate) method_args: MethodArgs,
+}
+
+impl RankArgs {
+    /// The methods by their names.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        match self.method.is_empty() {
+            true => vec!["all".to_owned()],
+            false => self.method.iter().flat_map(|list| split_methods(list)).collect(),
+        }
+    }
 }
 
 impl EvalArgs {

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export::run(&args),
         Command::Monitor(args) => commands::monitor::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
+        Command::Rank(args) => commands::rank::run(&args),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Study(command) => commands::study::run(&command),
         Command::Convert(args) => commands::convert::run(&args),

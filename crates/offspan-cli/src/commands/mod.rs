@@ -14,6 +14,7 @@ pub(crate) mod from_model;
 pub(crate) mod inspect;
 pub(crate) mod methods;
 pub(crate) mod monitor;
+pub(crate) mod rank;
 pub(crate) mod repeat;
 pub(crate) mod score;
 pub(crate) mod shell;

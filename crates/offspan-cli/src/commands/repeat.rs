@@ -37,7 +37,7 @@ pub(crate) fn run(args: &EvalArgs, result: &Path) -> Outcome {
     };
     let repetition = repeat(&document, sets, &progress)?;
     drop(progress);
-    json.tell(|| &repetition, || words(&repetition, &folder))?;
+    json.tell(|| repetition.document(), || words(&repetition, &folder))?;
     Ok(ExitCode::from(u8::from(!repetition.agrees)))
 }
 

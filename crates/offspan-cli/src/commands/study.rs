@@ -10,7 +10,7 @@ use offspan_study::study::{Settings, Study, make, published_table};
 
 use crate::Outcome;
 use crate::args::{StudyCommand, StudyOptions};
-use crate::output::{Failure, print};
+use crate::output::{Failure, print, remark};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -68,7 +68,17 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
     settings.options.check().map_err(offspan::Error::from)?;
     let page = make(study, &packs, &options.output, &settings)?;
     drop(progress);
-    print(&format!("{}\n", page.display()))?;
+    match study.file(options.format) {
+        None => print(&format!("{}\n", page.display()))?,
+        Some(name) => {
+            let path = options.output.join(name);
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Failure::Usage(format!("cannot read {}: {error}", path.display()))
+            })?;
+            print(&text)?;
+            remark(&page.display().to_string());
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

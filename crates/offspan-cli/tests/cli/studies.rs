@@ -179,7 +179,7 @@ fn the_paper_has_every_section_and_is_drawn_again_from_what_is_kept() {
         "learned",
         "layers",
     ] {
-        for ending in ["html", "md", "csv", "json"] {
+        for ending in ["html", "md", "csv", "tex", "json"] {
             assert!(place.has(&format!("out/{study}.{ending}")), "{study}.{ending}");
         }
         assert_eq!(place.json(&format!("out/{study}.json"))["schema"], "offspan.study/1");

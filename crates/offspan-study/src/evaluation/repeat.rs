@@ -55,6 +55,16 @@ pub struct MethodAgreement {
     pub reason: Option<String>,
 }
 
+impl Repetition {
+    /// For machines.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let mut document = json!(self);
+        document["schema"] = json!("offspan.repeat/1");
+        document
+    }
+}
+
 impl MethodAgreement {
     /// Whether the figures agree.
     #[must_use]

@@ -27,6 +27,7 @@ use offspan::Observer;
 use offspan::io::Pack;
 use offspan::metrics::EvalOptions;
 use offspan_report::page::Table;
+use offspan_report::table::Format;
 
 use crate::evaluation::{OwnMethod, Sets};
 use crate::folder::Folder;
@@ -181,14 +182,8 @@ impl Study {
     /// The files that it writes into its folder, without plots and kept results.
     #[must_use]
     pub fn files(self) -> Vec<String> {
+        let alone = [self.table_name()];
         let names: &[&str] = match self {
-            Study::Kernels => &["kernels"],
-            Study::Sampling => &["sampling"],
-            Study::Sensitivity => &["sensitivity"],
-            Study::Layers => &["layers"],
-            Study::Approximation => &["approximation"],
-            Study::Cost => &["cost"],
-            Study::Learned => &["learned"],
             Study::Paper => &[
                 "paper",
                 "methods",
@@ -200,10 +195,39 @@ impl Study {
                 "cost",
                 "learned",
             ],
+            _ => &alone,
         };
         let extensions = ["html", "md", "csv", "tex", "json"];
         let of = |name: &&str| extensions.map(|extension| format!("{name}.{extension}"));
         names.iter().flat_map(of).collect()
+    }
+
+    /// The name of its table, or of its first one.
+    fn table_name(self) -> &'static str {
+        match self {
+            Study::Kernels => "kernels",
+            Study::Sampling => "sampling",
+            Study::Sensitivity => "sensitivity",
+            Study::Layers => "layers",
+            Study::Approximation => "approximation",
+            Study::Cost => "cost",
+            Study::Learned => "learned",
+            Study::Paper => "methods",
+        }
+    }
+
+    /// The file with its table in this format; none for text.
+    #[must_use]
+    pub fn file(self, format: Format) -> Option<String> {
+        let ending = match format {
+            Format::Text => return None,
+            Format::Markdown => "md",
+            Format::Csv => "csv",
+            Format::Latex => "tex",
+            Format::Json => "json",
+            Format::Html => "html",
+        };
+        Some(format!("{}.{ending}", self.table_name()))
     }
 
     /// Whether a flag for all methods changes anything in this study.
