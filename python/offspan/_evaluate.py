@@ -175,7 +175,7 @@ def rank(
     packs: Iterable[PathLike | Pack | Comparison],
     methods: str | Iterable[Comparable] | Mapping[str, Comparable] = ("auto", "kpca-nys", "knn"),
     *,
-    by: str = "fpr95",
+    by: str = "auroc",
     over: str = "packs",
     folder: PathLike | None = None,
     top: int = 20,
@@ -190,7 +190,7 @@ def rank(
     methods, options
         As :func:`evaluate` takes them; your own among them.
     by
-        The figure that ranks follow from: ``"fpr95"``, ``"auroc"``, …
+        The figure that ranks follow from: ``"auroc"``, ``"fpr95"``, …
     over
         ``"packs"``, or ``"sets"`` to count every OoD set as a case.
     folder

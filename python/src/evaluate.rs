@@ -7,8 +7,8 @@ use offspan::{MethodOptions, Silent};
 use offspan_report::table::Format;
 use offspan_study::StudyError;
 use offspan_study::evaluation::{
-    Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored,
-    Sets, TableView, document,
+    Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored, Sets,
+    TableView, document,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::rank::{Case, Cases, rank, write};
@@ -286,10 +286,11 @@ pub(crate) fn rank_documents(
     for (number, text) in documents.iter().enumerate() {
         let document = Document::read(text, &format!("evaluation {}", number + 1)).map_err(told)?;
         let options = *judged.get_or_insert(document.metrics);
-        let metric = Metric::named(by, &options)
-            .map_err(|error| input_error(py, format!("by: {error}")))?;
+        let metric =
+            Metric::named(by, &options).map_err(|error| input_error(py, format!("by: {error}")))?;
         if (document.metrics.tpr, document.metrics.rule) != (options.tpr, options.rule) {
-            let text = format!("{}: expected rates by the same rule as in the first", document.pack);
+            let text =
+                format!("{}: expected rates by the same rule as in the first", document.pack);
             return Err(input_error(py, text));
         }
         let name = match cases.iter().any(|case| case.name == document.pack) {
@@ -305,10 +306,9 @@ pub(crate) fn rank_documents(
     let options = judged.ok_or_else(|| input_error(py, "packs: expected some, got none"))?;
     let metric =
         Metric::named(by, &options).map_err(|error| input_error(py, format!("by: {error}")))?;
-    let ranking = work(py, None, |_| {
-        Ok(rank(&cases, over, metric, metric.label(&options), options.seed))
-    })?
-    .map_err(told)?;
+    let ranking =
+        work(py, None, |_| Ok(rank(&cases, over, metric, metric.label(&options), options.seed)))?
+            .map_err(told)?;
     let table = ranking.table();
     let page = folder.map(|folder| write(&folder, &ranking, top)).transpose().map_err(told)?;
     Ok((ranking.document().to_string(), table.markdown(), table.latex(), page))
