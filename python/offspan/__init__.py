@@ -20,7 +20,7 @@ from __future__ import annotations
 from . import errors, metrics
 from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
-from ._evaluate import Comparison, OwnMethod, evaluate
+from ._evaluate import Comparison, Ranking, evaluate, rank, study
 from ._explanation import Explanation
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
@@ -29,6 +29,8 @@ from ._kpca import KPCA
 from ._method import Method, make, methods
 from ._moments import Moments
 from ._monitor import BatchReport, Monitor
+from ._own import OwnMethod, register, registered, unregister
+from ._pack import Pack, Split, cosine_head, pseudo_labels
 from ._plan import FitPlan
 from ._tables import Table, read_table
 from .errors import FormatError, InputError, NotFittedError, OffspanError
@@ -53,19 +55,29 @@ __all__ = [
     "NotFittedError",
     "OffspanError",
     "OwnMethod",
+    "Pack",
+    "Ranking",
+    "Split",
     "Table",
     "__version__",
     "adjusted_p_values",
     "benjamini_hochberg",
     "choose_landmarks",
+    "cosine_head",
     "errors",
     "evaluate",
     "load",
     "make",
     "methods",
     "metrics",
+    "pseudo_labels",
+    "rank",
     "read_table",
+    "register",
+    "registered",
     "rows_needed",
     "set_threads",
+    "study",
     "threads",
+    "unregister",
 ]

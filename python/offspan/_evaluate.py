@@ -1,52 +1,50 @@
-"""Methods compared on a pack, with the engine of the command line."""
+"""Methods compared on packs, with the engine of the command line."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Union
 
-import numpy as np
 import numpy.typing as npt
 
 from . import _internal
+from ._arrays import PathLike
 from ._method import Method, native_method
+from ._own import Adapter, Function, OwnMethod, Scores, made, registered
+from ._pack import Pack, native_pack
 from ._progress import Report, reporter
 from .errors import InputError
 
-FloatArray = npt.NDArray[np.floating[Any]]
-
-
-@runtime_checkable
-class OwnMethod(Protocol):
-    """A method of your own, for :func:`evaluate`.
-
-    ``fit`` may also take ``logits``, ``labels``, ``weight`` and ``bias`` (of the last layer), and ``score`` may take
-    ``logits``; what a method does not name is not given to it. An attribute ``name`` is what tables call it.
-    """
-
-    def fit(self, features: FloatArray) -> Any:
-        """Learn from the training rows."""
-
-    def score(self, features: FloatArray) -> npt.ArrayLike:
-        """Give one score per row; higher is more in-distribution."""
+#: What can be compared: a name, a method from :func:`make`, a method of your own, a function of features (and logits), the
+#: folder of a method's scores (as a ``Path``), or its scores by the name of the set.
+Comparable = Union[str, Method, OwnMethod, Callable[..., npt.ArrayLike], "os.PathLike[str]", Mapping[str, npt.ArrayLike]]
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What :func:`evaluate` found."""
 
-    #: The ``offspan.eval/1`` document: fractions, every set, times, parameters.
+    #: The ``offspan.eval/1`` document: fractions, every set, times, parameters, and what it takes to repeat it.
     document: dict[str, Any]
     #: The table in percent, best average first and best of each column in bold.
     markdown: str
+    #: The same with booktabs, best in bold and second underlined.
+    latex: str
+    #: The same as a page of its own.
+    html: str
+    #: Comma-separated values; none where comparisons of pairs were asked for, which are tables of their own.
+    csv: str | None
+    #: The page of the report, if one was asked for.
+    report: Path | None = None
+    _text: str = field(default="", repr=False)
 
     @property
     def averages(self) -> dict[str, dict[str, float]]:
-        """Metrics averaged over the OoD sets, by method."""
+        """Metrics averaged over the OoD sets, by method; with several seeds, over them, too."""
         return {result["method"]: result["average"] for result in self.document["results"]}
 
     @property
@@ -55,15 +53,26 @@ class Comparison:
         return {left["method"]: left["reason"] for left in self.document["without"]}
 
     def to_dataframe(self) -> Any:
-        """One line per method and OoD set, as a pandas DataFrame."""
+        """One line per method and OoD set, group of sets and average, as a pandas DataFrame.
+
+        With several seeds, each seed of a method that draws anything has lines of its own.
+        """
         import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 
-        lines = [
-            {"method": result["method"], "set": name, **{k: v for k, v in numbers.items() if k != "intervals"}}
-            for result in self.document["results"]
-            for name, numbers in [*result["sets"].items(), ("average", result["average"])]
-        ]
+        lines = []
+        for result in self.document["results"]:
+            runs = result.get("seeds", {}).get("runs") or [result]
+            for run in runs:
+                seed = {"seed": run["seed"]} if "seed" in run else {}
+                over = [*run["sets"].items(), *run.get("groups", {}).items(), ("average", run["average"])]
+                for name, numbers in over:
+                    flat = {key: value for key, value in numbers.items() if not isinstance(value, dict)}
+                    lines.append({"method": result["method"], **seed, "set": name, **flat})
         return pd.DataFrame(lines)
+
+    def save(self, path: PathLike) -> None:
+        """Write the document, which ``offspan eval --repeat`` takes."""
+        Path(os.fspath(path)).write_text(json.dumps(self.document, indent=2) + "\n", encoding="utf-8")
 
     def __str__(self) -> str:
         # A method that failed must not look as if nobody had asked for it.
@@ -72,92 +81,233 @@ class Comparison:
 
 
 def evaluate(
-    pack: str | os.PathLike[str],
-    methods: Iterable[str | Method | OwnMethod] | Mapping[str, str | Method | OwnMethod] = ("auto",),
+    pack: PathLike | Pack,
+    methods: str | Iterable[Comparable] | Mapping[str, Comparable] = ("auto",),
     *,
     tpr: float = 0.95,
     fpr_rule: str = "at-least",
     interval: str | None = None,
     level: float = 0.95,
     seed: int = 0,
+    seeds: int = 1,
+    compare: Iterable[tuple[str, str]] = (),
+    metrics: Iterable[str] = (),
+    full_spectrum: bool = False,
+    pseudo_labels: int | None = None,
+    report: PathLike | None = None,
     progress: bool | Report = False,
 ) -> Comparison:
     """Fit methods on a pack's training rows and measure how well they tell its OoD sets from its test rows.
 
+    The engine is that of ``offspan eval``, and so are the figures.
+
     Parameters
     ----------
     pack
-        A pack folder: ``train``, ``test``, ``ood/NAME`` and, where known, the last layer.
+        A pack folder, or a :class:`Pack` of arrays.
     methods
-        Names, methods from :func:`offspan.make`, or methods of your own (:class:`OwnMethod`); with a mapping, its keys
-        are what tables call them.
+        Names of the library (also ``"all"``) or of :func:`register`, methods from :func:`make`, methods of your own
+        (:class:`OwnMethod`), functions ``f(features)`` or ``f(features, logits)`` that give scores, folders of scores (a
+        :class:`pathlib.Path` to ``test.npy`` and ``SET.npy``), or mappings of such scores by the names of the sets. With
+        a mapping, its keys are what tables call them.
     tpr, fpr_rule, interval, level, seed
         As in :func:`offspan.metrics.evaluate`.
+    seeds
+        Fit methods with random choices so often, with seeds from ``seed`` on; figures are then means.
+    compare
+        Pairs of methods to compare on the same rows.
+    metrics
+        What tables show: ``"fpr95"``, ``"auroc"``, ``"aupr-in"``, … as ``offspan eval --metrics`` takes them.
+    full_spectrum
+        Count the pack's shifted rows as in-distribution.
+    pseudo_labels
+        So many clusters stand in for classes where training rows have no labels.
+    report
+        A folder for a report about the best of the methods.
     progress
         ``True`` for a bar, or a callable of stage, steps done and steps in all.
 
     """
-    named = methods.items() if isinstance(methods, Mapping) else [(_name_of(method), method) for method in methods]
-    given: list[tuple[str, Any]] = []
-    for name, method in named:
-        if any(name == other for other, _ in given):
-            raise InputError(f"methods: expected different names, got {name} twice; give a mapping of names to methods")
-        given.append((name, _native(name, method)))
-    if not given:
-        raise InputError("methods: expected at least one, got none")
-    with reporter(progress) as report:
-        document, table = _internal.evaluate_pack(
-            os.fspath(pack),
-            given,
-            tpr=tpr,
-            rule=fpr_rule,
-            interval=interval,
-            level=level,
-            seed=seed,
-            progress=report,
-        )
-    return Comparison(json.loads(document), table)
-
-
-def _name_of(method: str | Method | OwnMethod) -> str:
-    if isinstance(method, str):
-        return method
-    return str(getattr(method, "name", type(method).__name__))
-
-
-def _native(name: str, method: str | Method | OwnMethod) -> Any:
-    if isinstance(method, str):
-        return native_method(method, {})
-    if isinstance(method, Method):
-        return native_method(method.name, method.options)
-    if isinstance(method, OwnMethod):
-        return _Adapter(method)
-    raise InputError(
-        f"methods: expected a name, offspan.make(…) or an object with fit and score for {name}, "
-        f"got {type(method).__name__}"
+    how = {
+        "tpr": tpr,
+        "rule": fpr_rule,
+        "interval": interval,
+        "level": level,
+        "seed": seed,
+        "seeds": seeds,
+        "compare": list(compare),
+        "metrics": list(metrics),
+        "full_spectrum": full_spectrum,
+        "pseudo_labels": pseudo_labels,
+        "report": None if report is None else os.fspath(report),
+    }
+    with reporter(progress) as reported:
+        document, texts, page = _internal.evaluate_pack(native_pack(pack), native_methods(methods, seed), how, reported)
+    text = dict(texts)
+    return Comparison(
+        json.loads(document), text["markdown"], text["latex"], text["html"], text.get("csv"), page, text["text"]
     )
 
 
-class _Adapter:
-    """Calls an own method with what it takes."""
+@dataclass(frozen=True)
+class Ranking:
+    """What :func:`rank` found."""
 
-    def __init__(self, method: OwnMethod) -> None:
-        self._method: Any = method
-        self._fitted: Any = method
+    #: The ranking: mean ranks, wins, regret, and what may be chance.
+    document: dict[str, Any]
+    #: The table, best mean rank first.
+    markdown: str
+    #: The same with booktabs.
+    latex: str
+    #: The page with the diagram, if a folder was given.
+    page: Path | None = None
 
-    def fit(self, features: Any, logits: Any, labels: Any, weight: Any, bias: Any) -> None:
-        extra = {"logits": logits, "labels": labels, "weight": weight, "bias": bias}
-        fitted = self._method.fit(features, **_taken(self._method.fit, extra))
-        # As in scikit-learn, `fit` may return the fitted object.
-        self._fitted = fitted if hasattr(fitted, "score") else self._method
+    @property
+    def mean_ranks(self) -> dict[str, float]:
+        """Mean rank by method, best first; 1 is the best there can be."""
+        return {method["method"]: method["mean_rank"] for method in self.document["methods"]}
 
-    def score(self, features: Any, logits: Any) -> npt.NDArray[np.float64]:
-        scores = self._fitted.score(features, **_taken(self._fitted.score, {"logits": logits}))
-        return np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
+    def __str__(self) -> str:
+        return self.markdown.rstrip("\n")
 
 
-def _taken(function: Any, given: dict[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(function).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return given
-    return {name: value for name, value in given.items() if name in parameters}
+def rank(
+    packs: Iterable[PathLike | Pack | Comparison],
+    methods: str | Iterable[Comparable] | Mapping[str, Comparable] = ("auto", "kpca-nys", "knn"),
+    *,
+    by: str = "auroc",
+    over: str = "packs",
+    folder: PathLike | None = None,
+    top: int = 20,
+    **options: Any,
+) -> Ranking:
+    """Rank methods over many packs, as ``offspan rank`` does: mean ranks, wins, regret, and what may be chance.
+
+    Parameters
+    ----------
+    packs
+        Packs, on which the methods are evaluated, or comparisons from :func:`evaluate`, which have theirs.
+    methods, options
+        As :func:`evaluate` takes them; your own among them.
+    by
+        The figure that ranks follow from: ``"auroc"``, ``"fpr95"``, …
+    over
+        ``"packs"``, or ``"sets"`` to count every OoD set as a case.
+    folder
+        Where to write a page with the critical-difference diagram, of the ``top`` methods.
+
+    """
+    if over not in ("packs", "sets"):
+        raise InputError(f"over: expected packs or sets, got {over}")
+    found = [pack if isinstance(pack, Comparison) else evaluate(pack, methods, **options) for pack in packs]
+    document, markdown, latex, page = _internal.rank_documents(
+        [json.dumps(one.document) for one in found],
+        by=by,
+        over_sets=over == "sets",
+        folder=None if folder is None else os.fspath(folder),
+        top=top,
+    )
+    return Ranking(json.loads(document), markdown, latex, page)
+
+
+def study(
+    name: str,
+    packs: PathLike | Iterable[PathLike],
+    folder: PathLike,
+    methods: Iterable[str | OwnMethod] | Mapping[str, str | OwnMethod] = (),
+    *,
+    tpr: float = 0.95,
+    fpr_rule: str = "at-least",
+    seed: int = 0,
+    pseudo_labels: int | None = None,
+    progress: bool | Report = False,
+    **options: Any,
+) -> Path:
+    """Repeat one of the kernel PCA paper's studies on pack folders, as ``offspan study`` does; the page that it wrote.
+
+    Parameters
+    ----------
+    name
+        ``"kernels"``, ``"sampling"``, ``"sensitivity"``, ``"layers"``, ``"approximation"``, ``"cost"``, ``"learned"`` or
+        ``"paper"``, which has all of them.
+    packs
+        A pack folder, or several that are layers of one network.
+    folder
+        Where the study goes; what was done before is kept there.
+    methods
+        Methods of your own, for the comparison that ``"paper"`` has.
+    options
+        Where the study does not change it: ``gamma``, ``landmarks``, ``features``, ``preset`` and the like.
+
+    """
+    given = [packs] if isinstance(packs, (str, os.PathLike)) else list(packs)
+    own = native_methods(methods, seed) if methods else []
+    if any(isinstance(method, (_internal.Method, str)) or method is None for _, method in own):
+        raise InputError("study: expected methods of your own; those of the library are in it anyway")
+    flags = [("--" + option.replace("_", "-"), str(value)) for option, value in options.items()]
+    if seed:
+        flags.append(("--seed", str(seed)))
+    with reporter(progress) as reported:
+        return _internal.make_study(
+            name,
+            [os.fspath(pack) for pack in given],
+            os.fspath(folder),
+            own,
+            flags,
+            tpr=tpr,
+            rule=fpr_rule,
+            seed=seed,
+            pseudo_labels=pseudo_labels,
+            progress=reported,
+        )
+
+
+def native_methods(methods: Any, seed: int) -> list[tuple[str, Any]]:
+    """Methods with their names, as the native module takes them."""
+    if isinstance(methods, str):
+        methods = [methods]
+    named = methods.items() if isinstance(methods, Mapping) else [(_name_of(method), method) for method in methods]
+    given: list[tuple[str, Any]] = []
+    for name, method in named:
+        if method == "all" and isinstance(method, str):
+            # The whole catalogue, and what the user has added to it.
+            given.append(("all", None))
+            given.extend((own, made(own)) for own in registered())
+            continue
+        if any(name == other for other, _ in given):
+            raise InputError(f"methods: expected different names, got {name} twice; give a mapping of names to methods")
+        given.append((name, _native(name, method, seed)))
+    if not given:
+        raise InputError("methods: expected at least one, got none")
+    return given
+
+
+def _name_of(method: Any) -> str:
+    if isinstance(method, str):
+        return method
+    if isinstance(method, os.PathLike):
+        return Path(method).name
+    if isinstance(method, Mapping):
+        raise InputError("methods: expected a name for scores; give a mapping of names to methods")
+    if isinstance(method, type) or not hasattr(method, "name"):
+        return str(getattr(method, "__name__", type(method).__name__))
+    return str(method.name)
+
+
+def _native(name: str, method: Any, seed: int) -> Any:
+    if isinstance(method, str):
+        return made(method) or native_method(method, {"seed": seed} if seed else {})
+    if isinstance(method, Method):
+        return native_method(method.name, method.options)
+    if isinstance(method, os.PathLike):
+        return os.fspath(method)
+    if isinstance(method, Mapping):
+        return Scores(name, method)
+    if isinstance(method, OwnMethod) and not isinstance(method, type):
+        return Adapter(method)
+    if callable(method) and not isinstance(method, type):
+        return Function(method)
+    raise InputError(
+        f"methods: expected a name, offspan.make(…), an object with fit and score, a function, a folder of scores or "
+        f"scores by set for {name}, got {type(method).__name__}"
+    )

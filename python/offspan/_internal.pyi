@@ -34,16 +34,53 @@ def rows_needed(keep: float, confidence: float) -> int: ...
 def benjamini_hochberg(p_values: npt.NDArray[np.float64], level: float) -> npt.NDArray[np.bool_]: ...
 def adjusted(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]: ...
 def evaluate_pack(
-    pack: str,
+    pack: Any,
     methods: list[tuple[str, Any]],
+    how: dict[str, Any],
+    progress: Callable[[str, int, int], object] | None = None,
+) -> tuple[str, list[tuple[str, str]], Path | None]: ...
+def make_study(
+    study: str,
+    packs: list[str],
+    folder: str,
+    own: list[tuple[str, Any]],
+    flags: list[tuple[str, str]],
     *,
     tpr: float,
     rule: str,
-    interval: str | None,
-    level: float,
     seed: int,
+    pseudo_labels: int | None = None,
     progress: Callable[[str, int, int], object] | None = None,
-) -> tuple[str, str]: ...
+) -> Path: ...
+def rank_documents(
+    documents: list[str], *, by: str, over_sets: bool, folder: str | None = None, top: int
+) -> tuple[str, str, str, Path | None]: ...
+def open_pack(
+    folder: str,
+) -> tuple[str, list[tuple[str, int]], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None]: ...
+def read_split(
+    folder: str, name: str
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, npt.NDArray[np.int64] | None]: ...
+def convert_pack(
+    folder: str,
+    source: str | None,
+    train: str | None,
+    test: str | None,
+    calibrate: str | None,
+    head: str | None,
+    class_vectors: str | None,
+    *,
+    ood: list[tuple[str, str]],
+    temperature: float | None,
+    unknown: str | None,
+    unit: bool,
+    dtype: str | None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> None: ...
+def pseudo_labels(features: Any, clusters: int, seed: int) -> npt.NDArray[np.int64]: ...
+def cosine_head(
+    vectors: npt.NDArray[np.float64], temperature: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]: ...
 def evaluate(
     ind: npt.NDArray[np.float64],
     ood: npt.NDArray[np.float64],

@@ -7,12 +7,14 @@ mod arrays;
 mod calibrate;
 mod detector;
 mod errors;
+mod evaluate;
 mod feature_map;
 mod gate;
 mod graph;
 mod method;
 mod metrics;
 mod monitor;
+mod own;
 mod pack;
 mod partial;
 mod plan;
@@ -32,6 +34,8 @@ mod _internal {
     #[pymodule_export]
     use super::detector::Detector;
     #[pymodule_export]
+    use super::evaluate::{evaluate_pack, make_study, rank_documents};
+    #[pymodule_export]
     use super::feature_map::{FeatureMap, uniform_rows};
     #[pymodule_export]
     use super::gate::{set_threads, threads};
@@ -42,7 +46,7 @@ mod _internal {
     #[pymodule_export]
     use super::monitor::Monitor;
     #[pymodule_export]
-    use super::pack::evaluate_pack;
+    use super::pack::{convert_pack, cosine_head, open_pack, pseudo_labels, read_split};
     #[pymodule_export]
     use super::partial::PartialFit;
     #[pymodule_export]

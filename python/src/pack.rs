@@ -1,149 +1,271 @@
-//! Methods compared on a pack: those of the library, and the caller's own.
+//! Packs: opened, converted, and methods compared on them, those of the library and the caller's own.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
-use numpy::{IntoPyArray, PyReadonlyArray1};
-use offspan::Silent;
-use offspan::io::{Dataset, Head, Pack, read_rows};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use offspan::io::{Conversion, Dataset, Head, Pack, read_rows};
 use offspan_study::StudyError;
-use offspan_study::evaluation::{
-    Evaluations, OwnDetector, OwnMethod, Sets, comparison, document, evaluate_own,
-    fit_and_evaluate_all,
-};
+use offspan_study::evaluation::Sets;
 use pyo3::prelude::*;
 
+use crate::arrays::{Given, head_of};
 use crate::errors::{exception, input_error};
 use crate::gate::work;
-use crate::method::Method;
-use crate::metrics::eval_options;
 
-/// Fits and judges methods on a pack: the `offspan.eval/1` document as JSON, and a table as Markdown.
-/// Each method has a name and is a `Method` or the caller's own, with `fit(features, logits, labels,
-/// weight, bias)` and `score(features, logits)`.
-#[pyfunction]
-#[pyo3(signature = (pack, methods, *, tpr, rule, interval, level, seed, progress=None))]
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn evaluate_pack(
-    py: Python<'_>,
-    pack: PathBuf,
-    methods: Vec<(String, Bound<'_, PyAny>)>,
-    tpr: f64,
-    rule: &str,
-    interval: Option<&str>,
-    level: f64,
-    seed: u64,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<(String, String)> {
-    let options = eval_options(py, tpr, rule, interval, level, seed)?;
-    let pack = Pack::open(&pack).map_err(|error| exception(py, &error))?;
-    let sets = Sets::of(&pack).map_err(|error| study_exception(py, &error))?;
-    let (mut known, mut own) = (Vec::new(), Vec::new());
-    for (name, method) in &methods {
-        match method.cast::<Method>() {
-            Ok(method) => known.push((name.clone(), method.get().spec.clone())),
-            Err(_) => own.push(Own::new(name, method)),
-        }
-    }
-    let mut evaluations = Evaluations::default();
-    if !known.is_empty() {
-        evaluations = work(py, progress.as_ref(), |observer| {
-            Ok(fit_and_evaluate_all(known, &|_| true, &sets, &options, observer, |_, _| {}))
-        })?
-        .map_err(|error| study_exception(py, &error))?;
-    }
-    for method in &own {
-        evaluate_own(method, &sets, &options, &Silent, &mut evaluations)
-            .map_err(|error| exception(py, &error))?;
-        if let Some(error) = method.raised.take() {
-            return Err(error);
-        }
-    }
-    let place = |name: &str| methods.iter().position(|(given, _)| given == name);
-    evaluations.results.sort_by_key(|result| place(&result.method));
-    let table = comparison(&evaluations.results, &options).markdown();
-    Ok((document(&pack.name, &evaluations, &options).to_string(), table))
-}
+/// Features, logits and labels as Python gave them.
+type GivenSplit<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+/// The same as arrays for Python.
+type Arrays<'py> = (
+    Bound<'py, PyArray2<f32>>,
+    Option<Bound<'py, PyArray2<f32>>>,
+    Option<Bound<'py, PyArray1<i64>>>,
+);
+/// The last layer as arrays.
+type HeadArrays<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
-fn study_exception(py: Python<'_>, error: &StudyError) -> PyErr {
-    match error {
-        StudyError::Library(error) => exception(py, error),
-        other => input_error(py, other.to_string()),
-    }
-}
-
-/// A Python object that fits and scores.
-struct Own {
+/// Arrays of a pack, borrowed from Python: name, splits by their names, last layer.
+pub(crate) struct GivenPack<'py> {
     name: String,
-    object: Py<PyAny>,
-    /// What it raised.
-    raised: std::rc::Rc<RefCell<Option<PyErr>>>,
+    splits: Vec<(String, Given<'py>)>,
+    head: Option<Head>,
 }
 
-impl Own {
-    fn new(name: &str, object: &Bound<'_, PyAny>) -> Self {
-        let raised = std::rc::Rc::default();
-        Own { name: name.to_owned(), object: object.clone().unbind(), raised }
-    }
-
-    /// Keeps what Python raised, and stops.
-    fn keep<T>(&self, result: PyResult<T>) -> offspan::Result<T> {
-        result.map_err(|error| {
-            let told = error.to_string();
-            self.raised.replace(Some(error));
-            offspan::Error::Metric(told)
-        })
-    }
-}
-
-impl OwnMethod for Own {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn fit(
-        &self,
-        train: &Dataset<'_>,
-        head: Option<&Head>,
-    ) -> offspan::Result<Box<dyn OwnDetector>> {
-        let (features, logits) = arrays(train)?;
-        let labels = train.labels().map(|labels| labels.read(0..labels.len())).transpose()?;
-        Python::attach(|py| {
-            let weight = head.map(|head| head.weight().to_owned().into_pyarray(py));
-            let bias = head.map(|head| head.bias().to_owned().into_pyarray(py));
-            let fitted = self.object.call_method1(
-                py,
-                "fit",
-                (
-                    features.into_pyarray(py),
-                    logits.map(|logits| logits.into_pyarray(py)),
-                    labels.map(|labels| labels.into_pyarray(py)),
-                    weight,
-                    bias,
-                ),
-            );
-            self.keep(fitted)?;
-            let (name, object) = (self.name.clone(), self.object.clone_ref(py));
-            Ok(Box::new(Own { name, object, raised: self.raised.clone() }) as Box<dyn OwnDetector>)
-        })
+impl<'py> GivenPack<'py> {
+    fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let (name, splits, head): (
+            String,
+            Vec<(String, GivenSplit<'py>)>,
+            Option<Bound<'py, PyAny>>,
+        ) = given.extract()?;
+        let splits = splits.into_iter().map(|(name, (features, logits, labels))| {
+            let rows = Given::new("the rows", &features, logits.as_ref(), labels.as_ref(), None)?;
+            Ok((name, rows))
+        });
+        let splits = splits.collect::<PyResult<_>>()?;
+        Ok(GivenPack { name, splits, head: head.as_ref().map(head_of).transpose()? })
     }
 }
 
-impl OwnDetector for Own {
-    fn score(&self, rows: &Dataset<'_>) -> offspan::Result<Vec<f64>> {
-        let (features, logits) = arrays(rows)?;
-        Python::attach(|py| {
-            let logits = logits.map(|logits| logits.into_pyarray(py));
-            let scored = self.object.call_method1(py, "score", (features.into_pyarray(py), logits));
-            let scores = self.keep(scored)?;
-            let scores: PyResult<PyReadonlyArray1<'_, f64>> = scores.bind(py).extract();
-            Ok(self.keep(scores)?.as_array().to_vec())
-        })
+/// A pack in a folder, or one of arrays.
+pub(crate) enum AnyPack<'py> {
+    Folder(PathBuf),
+    Arrays(GivenPack<'py>),
+}
+
+impl<'py> AnyPack<'py> {
+    pub(crate) fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match given.extract::<PathBuf>() {
+            Ok(folder) => Ok(AnyPack::Folder(folder)),
+            Err(_) => Ok(AnyPack::Arrays(GivenPack::new(given)?)),
+        }
     }
+
+    /// Opens files; arrays stay where they are.
+    pub(crate) fn open(&self, py: Python<'_>) -> PyResult<OpenPack<'_>> {
+        match self {
+            AnyPack::Folder(folder) => {
+                let pack = Pack::open(folder).map_err(|error| exception(py, &error))?;
+                Ok(OpenPack::Folder(Box::new(pack)))
+            }
+            AnyPack::Arrays(given) => {
+                let mut sets = Vec::new();
+                for (name, split) in &given.splits {
+                    sets.push(split.rows(py)?.named(name.clone()));
+                }
+                let width = sets.first().map_or(0, Dataset::width);
+                if let Some(other) = sets.iter().find(|set| set.width() != width) {
+                    let (name, got) = (other.name(), other.width());
+                    let text = format!("{name}: expected {width} columns, as in train, got {got}");
+                    return Err(input_error(py, text));
+                }
+                let ood = sets.split_off(2.min(sets.len()));
+                let (Some(test), Some(train)) = (sets.pop(), sets.pop()) else {
+                    return Err(input_error(py, "a pack: expected train and test"));
+                };
+                Ok(OpenPack::Arrays {
+                    name: given.name.clone(),
+                    train: Box::new(train),
+                    test: Box::new(test),
+                    ood,
+                    head: given.head.clone(),
+                })
+            }
+        }
+    }
+}
+
+/// The rows of a pack.
+pub(crate) enum OpenPack<'a> {
+    Folder(Box<Pack>),
+    Arrays {
+        name: String,
+        train: Box<Dataset<'a>>,
+        test: Box<Dataset<'a>>,
+        ood: Vec<Dataset<'a>>,
+        head: Option<Head>,
+    },
+}
+
+impl<'a> OpenPack<'a> {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            OpenPack::Folder(pack) => &pack.name,
+            OpenPack::Arrays { name, .. } => name,
+        }
+    }
+
+    /// Clusters in place of classes, if so many are asked for.
+    pub(crate) fn pseudo_labelled(
+        self,
+        py: Python<'_>,
+        clusters: Option<usize>,
+        seed: u64,
+    ) -> PyResult<Self> {
+        let Some(clusters) = clusters else { return Ok(self) };
+        let label = |train: Dataset<'a>| {
+            work(py, None, |observer| offspan::with_pseudo_labels(train, clusters, seed, observer))
+        };
+        match self {
+            OpenPack::Folder(pack) => work(py, None, |observer| {
+                pack.with_train(|train| {
+                    offspan::with_pseudo_labels(train, clusters, seed, observer)
+                })
+            })
+            .map(|pack| OpenPack::Folder(Box::new(pack))),
+            OpenPack::Arrays { name, train, test, ood, head } => {
+                let train = Box::new(label(*train)?);
+                Ok(OpenPack::Arrays { name, train, test, ood, head })
+            }
+        }
+    }
+
+    /// What an evaluation needs.
+    pub(crate) fn sets(&self, full_spectrum: bool) -> Result<Sets<'_>, StudyError> {
+        match self {
+            OpenPack::Folder(pack) if full_spectrum => Sets::full_spectrum(pack),
+            OpenPack::Folder(pack) => Sets::of(pack),
+            OpenPack::Arrays { .. } if full_spectrum => Err(StudyError::Setup(
+                "full_spectrum: expected a pack folder with shifted rows, got arrays".to_owned(),
+            )),
+            OpenPack::Arrays { train, test, ood, head, .. } => {
+                Ok(Sets::new(train, test, ood, head.as_ref()))
+            }
+        }
+    }
+}
+
+/// Name, splits with their numbers of rows, and the last layer of a pack folder.
+#[pyfunction]
+pub(crate) fn open_pack<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+) -> PyResult<(String, Vec<(String, usize)>, Option<HeadArrays<'py>>)> {
+    let pack = Pack::open(&folder).map_err(|error| exception(py, &error))?;
+    let rows = |set: &Dataset<'_>| (set.name().to_owned(), set.rows());
+    let mut sets = vec![("train".to_owned(), pack.train.rows())];
+    sets.extend(pack.test.iter().map(|test| ("test".to_owned(), test.rows())));
+    sets.extend(pack.ood.iter().map(rows));
+    let arrays = |head: &Head| {
+        (head.weight().to_owned().into_pyarray(py), head.bias().to_owned().into_pyarray(py))
+    };
+    Ok((pack.name.clone(), sets, pack.head.as_ref().map(arrays)))
+}
+
+/// Features, logits and labels of a split of a pack folder, in memory.
+#[pyfunction]
+pub(crate) fn read_split<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    name: &str,
+) -> PyResult<Arrays<'py>> {
+    let failed = |error: offspan::Error| exception(py, &error);
+    let pack = Pack::open(&folder).map_err(failed)?;
+    let split = match name {
+        "train" => Some(&pack.train),
+        "test" => pack.test.as_ref(),
+        other => pack.ood.iter().find(|set| set.name() == other),
+    };
+    let split = split.ok_or_else(|| input_error(py, format!("{}: no split {name}", pack.name)))?;
+    let (features, logits) = arrays(split).map_err(failed)?;
+    let labels = split.labels().map(|labels| labels.read(0..labels.len())).transpose();
+    Ok((
+        features.into_pyarray(py),
+        logits.map(|logits| logits.into_pyarray(py)),
+        labels.map_err(failed)?.map(|labels| labels.into_pyarray(py)),
+    ))
+}
+
+/// Writes a pack folder from files of other programs.
+#[pyfunction]
+#[pyo3(signature = (folder, source, train, test, calibrate, head, class_vectors, *, ood, temperature, unknown, unit, dtype, progress=None))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn convert_pack(
+    py: Python<'_>,
+    folder: PathBuf,
+    source: Option<PathBuf>,
+    train: Option<PathBuf>,
+    test: Option<PathBuf>,
+    calibrate: Option<PathBuf>,
+    head: Option<PathBuf>,
+    class_vectors: Option<PathBuf>,
+    ood: Vec<(String, PathBuf)>,
+    temperature: Option<f64>,
+    unknown: Option<String>,
+    unit: bool,
+    dtype: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let element = dtype
+        .map(|text| text.parse().map_err(|error| input_error(py, format!("dtype: {error}"))))
+        .transpose()?;
+    let reading = offspan::io::Reading::default();
+    let conversion = Conversion {
+        source,
+        train,
+        test,
+        calibrate,
+        ood,
+        head,
+        class_vectors,
+        temperature,
+        unknown,
+        unit,
+        element,
+        reading,
+    };
+    work(py, progress.as_ref(), |observer| conversion.write(&folder, observer)).map(drop)
+}
+
+/// Labels from clusters of the rows.
+#[pyfunction]
+pub(crate) fn pseudo_labels<'py>(
+    py: Python<'py>,
+    features: &Bound<'py, PyAny>,
+    clusters: usize,
+    seed: u64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let given = Given::new("the rows", features, None, None, None)?;
+    let rows = given.rows(py)?;
+    let labels = work(py, None, |observer| {
+        offspan::pseudo_labels(&rows, clusters, seed, observer)?.read(0..rows.rows())
+    })?;
+    Ok(labels.into_pyarray(py))
+}
+
+/// A last layer of cosines.
+#[pyfunction]
+pub(crate) fn cosine_head<'py>(
+    py: Python<'py>,
+    vectors: PyReadonlyArray2<'_, f64>,
+    temperature: f64,
+) -> PyResult<HeadArrays<'py>> {
+    let head = Head::of_cosines(vectors.as_array().to_owned(), temperature)
+        .map_err(|error| exception(py, &error))?;
+    Ok((head.weight().to_owned().into_pyarray(py), head.bias().to_owned().into_pyarray(py)))
 }
 
 /// Features and logits in memory.
-fn arrays(
+pub(crate) fn arrays(
     data: &Dataset<'_>,
 ) -> offspan::Result<(ndarray::Array2<f32>, Option<ndarray::Array2<f32>>)> {
     let features = read_rows(data.features(), 0..data.rows())?;

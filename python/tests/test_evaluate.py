@@ -1,4 +1,4 @@
-"""Methods compared on a pack, the caller's own among them."""
+"""Methods compared on packs, the caller's own among them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def test_an_own_method_has_the_figures_of_its_twin():
         assert found.averages["my energy"][metric] == pytest.approx(value, abs=1e-12)
     assert found.document["results"][1]["params"] == {"family": "own"}
     assert "my energy" in str(found) and "**" in str(found)
+    assert r"\begin{tabular}" in found.latex and found.csv.startswith("method")
+    assert found.html.startswith("<!doctype html>")
 
 
 def test_figures_are_those_of_the_command_line(command_line):
@@ -42,6 +44,141 @@ def test_figures_are_those_of_the_command_line(command_line):
     told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     for ours, theirs in zip(found.document["results"], told["results"]):
         assert (ours["sets"], ours["params"]) == (theirs["sets"], theirs["params"])
+    assert found.document["provenance"]["rows"] == told["provenance"]["rows"]
+
+
+def test_seeds_and_comparisons_are_those_of_the_command_line(command_line, tmp_path):
+    found = offspan.evaluate(
+        FIXTURE, ["kpca-rff:features=64", "knn:neighbours=5"], seeds=3, compare=[("kpca-rff:features=64", "knn:neighbours=5")]
+    )
+    line = ["--method", "kpca-rff:features=64,knn:neighbours=5", "--seeds", "3", "--json"]
+    line += ["--compare", "kpca-rff:features=64,knn:neighbours=5"]
+    told = json.loads(subprocess.run([command_line, "eval", str(FIXTURE), *line], check=True, capture_output=True).stdout)
+    for ours, theirs in zip(found.document["results"], told["results"]):
+        assert (ours["average"], ours.get("seeds")) == (theirs["average"], theirs.get("seeds"))
+    assert found.document["comparisons"] == told["comparisons"] and found.csv is None
+    found.save(tmp_path / "result.json")
+    repeated = subprocess.run([command_line, "eval", "--repeat", tmp_path / "result.json"], capture_output=True, check=False)
+    assert repeated.returncode == 0, repeated.stdout
+
+
+def test_packs_may_be_arrays(command_line):
+    folder = offspan.Pack.open(FIXTURE)
+    assert folder.sets[:2] == ["train", "test"] and len(folder.sets) > 2
+    splits = {name: folder.read(name) for name in folder.sets}
+    assert splits["train"].features.dtype == np.float32 and splits["train"].labels.dtype == np.int64
+    ood = {name: splits[name] for name in folder.sets[2:]}
+    arrays = offspan.Pack(splits["train"], splits["test"], ood, head=folder.head, name=folder.name)
+    methods = ["vim", "mahalanobis", "knn"]
+    one, two = offspan.evaluate(folder, methods), offspan.evaluate(arrays, methods)
+    assert [result["sets"] for result in one.document["results"]] == [result["sets"] for result in two.document["results"]]
+    assert "knn" in two.averages and repr(arrays).startswith("<Pack ")
+    with pytest.raises(offspan.InputError, match="expected one of train, test"):
+        folder.read("nothing")
+    with pytest.raises(offspan.InputError, match="columns, as in train"):
+        offspan.evaluate(offspan.Pack(np.ones((9, 3)), np.ones((9, 3)), {"far": np.ones((9, 4))}))
+    with pytest.raises(offspan.InputError, match="at least one set"):
+        offspan.Pack(np.ones((9, 3)), np.ones((9, 3)), {})
+
+
+def test_functions_scores_and_score_files_are_methods(tmp_path):
+    pack = offspan.Pack.open(FIXTURE)
+    scores = {}
+    for name in pack.sets[1:]:
+        scores[name] = np.linalg.norm(pack.read(name).features.astype(float), axis=1)
+        path = tmp_path / "norms" / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, scores[name])
+
+    def norm(features):
+        return np.linalg.norm(features.astype(float), axis=1)
+
+    found = offspan.evaluate(pack, {"function": norm, "array": scores, "file": tmp_path / "norms", "knn": "knn"})
+    figures = found.averages
+    assert figures["function"] == figures["array"] == figures["file"] != figures["knn"]
+    assert [result["fit"] is None for result in found.document["results"]] == [True, True, True, False]
+    named = offspan.evaluate(pack, [norm, tmp_path / "norms"])
+    assert list(named.averages) == ["norm", "norms"]
+    short = {name: scores[name][1:] for name in scores}
+    assert "one per row" in offspan.evaluate(pack, {"knn": "knn", "short": short}).without["short"]
+    with pytest.raises(offspan.InputError, match="expected scores of"):
+        offspan.evaluate(pack, {"some": {"test": scores["test"]}})
+
+
+def test_registered_methods_are_known_by_name(tmp_path):
+    @offspan.register("noise")
+    class Noise:
+        def __init__(self, seed=0):
+            self.draw = np.random.default_rng(seed)
+
+        def fit(self, features):
+            pass
+
+        def score(self, features):
+            return self.draw.normal(size=len(features))
+
+    try:
+        assert offspan.registered() == ["noise"]
+        found = offspan.evaluate(FIXTURE, ["noise", "knn"], seeds=3)
+        runs = found.document["results"][0]["seeds"]["runs"]
+        assert len({run["average"]["auroc"] for run in runs}) == 3
+        assert found.averages["noise"]["auroc"] == pytest.approx(np.mean([run["average"]["auroc"] for run in runs]))
+        report = offspan.evaluate(FIXTURE, ["noise"], report=tmp_path / "report").report
+        assert report.name == "report.html" and "noise on" in report.read_text()
+        with pytest.raises(offspan.InputError, match="the library does not have"):
+            offspan.register("knn", Noise)
+        with pytest.raises(offspan.InputError, match="makes such an object"):
+            offspan.register("thing", 3)
+        with pytest.raises(offspan.InputError, match="no meaning for this study"):
+            offspan.study("sampling", FIXTURE, tmp_path / "study", ["noise"])
+        with pytest.raises(offspan.InputError, match="expected one of kernels"):
+            offspan.study("nothing", FIXTURE, tmp_path / "study")
+    finally:
+        offspan.unregister("noise")
+    with pytest.raises(offspan.InputError, match="registered name"):
+        offspan.unregister("noise")
+
+
+def test_own_methods_are_ranked_with_the_others(command_line, tmp_path):
+    pack = offspan.Pack.open(FIXTURE)
+    splits = {name: pack.read(name) for name in pack.sets}
+    ood = {name: splits[name] for name in pack.sets[2:]}
+    fewer = tuple(None if part is None else part[::2] for part in splits["test"])
+    half = offspan.Pack(splits["train"], fewer, ood, name="half")
+    methods = {"knn": "knn", "mahalanobis": "mahalanobis", "norm": lambda features: np.linalg.norm(features, axis=1)}
+    found = [offspan.evaluate(one, methods) for one in (pack, half)]
+    ranking = offspan.rank(found, folder=tmp_path / "rank")
+    assert set(ranking.mean_ranks) == set(methods) and "norm" in str(ranking)
+    assert ranking.page.exists() and "tabular" in ranking.latex
+    for number, one in enumerate(found):
+        one.save(tmp_path / f"{number}.json")
+    line = [command_line, "rank", tmp_path / "0.json", tmp_path / "1.json", "--json"]
+    told = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)
+    assert told["methods"] == ranking.document["methods"]
+    with pytest.raises(offspan.InputError, match="over: expected packs or sets"):
+        offspan.rank(found, over="rows")
+
+
+def test_a_study_is_that_of_the_command_line(command_line, tmp_path):
+    page = offspan.study("sampling", FIXTURE, tmp_path / "python", landmarks=32)
+    assert page.name == "sampling.html"
+    line = ["study", "sampling", str(FIXTURE), "--landmarks", "32", "-o", str(tmp_path / "cli")]
+    subprocess.run([command_line, *line], check=True, capture_output=True)
+    assert (tmp_path / "python/sampling.csv").read_text() == (tmp_path / "cli/sampling.csv").read_text()
+
+
+def test_packs_are_converted_as_on_the_command_line(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    np.savez(tmp_path / "id.npz", feat_list=rows, label_list=np.arange(60) % 3)
+    np.savez(tmp_path / "far.npz", feat_list=rows + 5, label_list=np.full(60, -1))
+    pack = offspan.Pack.convert(
+        tmp_path / "pack", train=tmp_path / "id.npz", test=tmp_path / "id.npz", ood={"far": tmp_path / "far.npz"}
+    )
+    assert pack.sets == ["train", "test", "far"]
+    np.testing.assert_array_equal(pack.read("far").features, rows + 5)
+    assert pack.read("far").labels is None
+    with pytest.raises(offspan.FormatError, match="there already"):
+        offspan.Pack.convert(tmp_path / "pack", train=tmp_path / "id.npz")
 
 
 def test_what_an_own_method_raises_reaches_the_caller():
@@ -51,12 +188,14 @@ def test_what_an_own_method_raises_reaches_the_caller():
 
     with pytest.raises(ZeroDivisionError, match="of mine"):
         offspan.evaluate(FIXTURE, [Broken()])
-    with pytest.raises(offspan.InputError, match="an object with fit and score for int, got int"):
+    with pytest.raises(offspan.InputError, match="scores by set for int, got int"):
         offspan.evaluate(FIXTURE, [3])
     with pytest.raises(offspan.InputError, match="expected at least one, got none"):
         offspan.evaluate(FIXTURE, [])
     with pytest.raises(offspan.InputError, match="got knn twice"):
         offspan.evaluate(FIXTURE, ["knn", "knn"])
+    with pytest.raises(offspan.InputError, match="expected a folder or offspan.Pack, got int"):
+        offspan.evaluate(3)
 
 
 def test_a_method_without_results_says_why():
@@ -70,3 +209,4 @@ def test_a_method_without_results_says_why():
     pandas = pytest.importorskip("pandas")
     frame = found.to_dataframe()
     assert isinstance(frame, pandas.DataFrame) and set(frame["method"]) == {"energy"}
+    assert {"set", "fpr95", "auroc"} <= set(frame.columns)

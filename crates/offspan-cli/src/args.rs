@@ -6,15 +6,21 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use offspan::io::{ColumnChoice, ElementType, RawLayout, Reading};
-use offspan::metrics::{FprRule, IntervalMethod};
+use offspan::metrics::FprRule;
 use offspan::{Preset, Promise, Residual, Sampling};
+use offspan_report::table::Format;
 
+use crate::eval_args::{EvalArgs, RankArgs};
 use crate::method_args::MethodArgs;
 use crate::output::{Failure, Json};
 use crate::progress::Progress;
 
 /// One sentence for every command that writes files.
 pub(crate) const FORCE: &str = "Replace files of another kind, too; an input is never replaced";
+
+/// One sentence for every command that fits methods.
+pub(crate) const PSEUDO_LABELS: &str = "Where training rows have no labels: K clusters of their directions stand in for \
+                                        classes, so that methods which need classes run";
 
 /// Tells how far a sample lies off the span of a network's own features.
 ///
@@ -65,12 +71,16 @@ pub(crate) enum Command {
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
     /// Fit methods on a pack and measure how well they tell OoD from InD
-    Eval(EvalArgs),
+    Eval(Box<EvalArgs>),
+    /// Rank methods over many packs: mean ranks, wins, regret, and a critical-difference diagram
+    Rank(Box<RankArgs>),
     /// Compare settings of a method without any OoD data
     Tune(TuneArgs),
     /// Repeat the paper's studies on your own pack
     #[command(subcommand)]
     Study(StudyCommand),
+    /// Turn features of other programs into a pack: OpenOOD, PyTorch, Hugging Face, the authors' caches
+    Convert(ConvertArgs),
     /// Say what a detector, state, pack or feature file is
     Inspect(InspectArgs),
     /// List every method with what it needs, its parameters and defaults
@@ -229,6 +239,9 @@ pub(crate) struct FitArgs {
     /// set with
     #[arg(long, value_name = "SHARE", default_value_t = Promise::default().confidence, help_heading = "Threshold")]
     pub(crate) confidence: f64,
+
+    #[arg(long, value_name = "K", help_heading = "Data", conflicts_with = "labels", help = PSEUDO_LABELS)]
+    pub(crate) pseudo_labels: Option<usize>,
 
     /// Save progress here, and go on from here after a kill
     #[arg(long, value_name = "FILE", help_heading = "Long fits")]
@@ -475,60 +488,6 @@ pub(crate) struct JudgeArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  offspan eval PACK --method all
-  offspan eval PACK --method pca,kpca-rff,kpca-nys,energy,knn
-  offspan eval PACK --method knn+react,msp+ash-s         a score after a rectification
-  offspan eval PACK --method kpca-nys --gamma 0.5 --json=result.json
-  offspan eval PACK --detector net.offspan --ci delong
-  offspan eval PACK --method kpca-nys,knn,energy --report out/    a page to send to a colleague
-
-A pack is a folder with train, test and ood/NAME or ood/GROUP/NAME and, where known, the last layer:
-.safetensors with features, logits and labels, and head.safetensors; or NAME.npy, NAME-logits.npy and
-NAME-labels.npy, and head-weight.npy and head-bias.npy; or NAME.parquet, NAME.arrow or NAME.npz. Methods are fitted on train, nothing held out for a threshold; test is the
-in-distribution side.")]
-#[command(override_usage = "offspan eval [OPTIONS] <PACK>")]
-pub(crate) struct EvalArgs {
-    // In `eval --json PACK` the folder looks like the value of the flag; `eval::pack` sets that right.
-    /// A pack folder
-    #[arg(required_unless_present = "json")]
-    pub(crate) pack: Option<PathBuf>,
-
-    /// Methods to fit and compare, separated by commas; `all` for every one that the pack allows
-    /// [default: auto]
-    #[arg(short, long, value_name = "NAME[,NAME…]", value_delimiter = ',')]
-    pub(crate) method: Vec<String>,
-
-    /// Saved detectors to evaluate as they are
-    #[arg(long, value_name = "DETECTOR", value_delimiter = ',')]
-    pub(crate) detector: Vec<PathBuf>,
-
-    // Older than the rule, so FILE may also stand behind a space.
-    /// Print JSON on stdout instead of the table; with a file: write it there, beside the table
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    pub(crate) json: Option<PathBuf>,
-
-    /// Write a report with pictures into this folder: one page that needs nothing else, and its plots as
-    /// SVG and PNG. It shows the first method, or the best one with `all`
-    #[arg(long, value_name = "DIR")]
-    pub(crate) report: Option<PathBuf>,
-
-    #[arg(long, help = FORCE)]
-    pub(crate) force: bool,
-
-    #[command(flatten)]
-    pub(crate) judge: JudgeArgs,
-
-    /// Confidence intervals: delong, bootstrap or bootstrap:N [default: none; with --report delong]
-    #[arg(long, value_name = "METHOD", help_heading = "Metrics")]
-    pub(crate) ci: Option<IntervalMethod>,
-
-    #[command(flatten)]
-    pub(crate) method_args: MethodArgs,
-}
-
-#[derive(Args)]
-#[command(after_help = "\
-Examples:
   offspan tune PACK                                             what auto chose, and what is around it
   offspan tune PACK --method kpca-nys -o out/                   a usual grid, with a plot
   offspan tune PACK --method kpca-nys --try gamma=0.1,0.3,1 --try sampling=uniform,low-energy
@@ -649,6 +608,11 @@ pub(crate) struct StudyOptions {
     #[arg(long, help = FORCE)]
     pub(crate) force: bool,
 
+    /// Print the study's table on stdout, as it is in the folder: markdown, csv, latex (booktabs), json or html.
+    /// That of `paper` is the comparison of methods [default: text, which says where the page is]
+    #[arg(long, value_name = "FORMAT", default_value_t = Format::Text, hide_default_value = true)]
+    pub(crate) format: Format,
+
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 
@@ -671,6 +635,9 @@ pub(crate) struct StudyOptions {
     /// Number of landmarks
     #[arg(long, value_name = "M", help_heading = "Where a study does not change it")]
     pub(crate) landmarks: Option<usize>,
+
+    #[arg(long, value_name = "K", help = PSEUDO_LABELS)]
+    pub(crate) pseudo_labels: Option<usize>,
 
     /// Which training rows become landmarks
     #[arg(long, value_name = "HOW", help_heading = "Where a study does not change it")]
@@ -744,4 +711,83 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// Write one page per command into this folder [default: the main page to stdout]
     pub(crate) folder: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  offspan convert --train id_train.npz --test id_test.npz --ood svhn=svhn.npz -o PACK    OpenOOD's features
+  offspan convert --train train.pt --test test.pt --unknown unknown -o PACK              pytorch-ood's tensors
+  offspan convert cache/ --raw f64:2048 --head head.safetensors -o PACK                  the authors' caches
+  offspan convert dataset/ --columns embedding -o PACK                                   a Hugging Face dataset
+  offspan convert --train images.npy --test test.npy --ood sun=sun.npy --class-vectors texts.npy -o PACK
+  offspan convert --scores --test cifar10.npz --ood svhn=svhn.npz -o SCORES              OpenOOD's score files
+
+Rows are read in chunks. The splits train, test and validation of a Hugging Face dataset become train, test and calibrate,
+others become OoD sets, unless --train, --test, --calibrate and --ood name splits. Files of PyTorch are read
+without running anything that is in them.")]
+pub(crate) struct ConvertArgs {
+    /// A pack, a folder of the authors' caches, or a folder of a Hugging Face dataset
+    pub(crate) source: Option<PathBuf>,
+
+    /// The folder of the new pack; it must not exist, or be empty
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+
+    /// Training rows: .npy, .npz, .safetensors, .pt, Parquet or Arrow, a folder of part files, or a split of the source
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) train: Option<PathBuf>,
+
+    /// In-distribution rows to judge with
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) test: Option<PathBuf>,
+
+    /// In-distribution rows to set thresholds with
+    #[arg(long, value_name = "FILE|SPLIT")]
+    pub(crate) calibrate: Option<PathBuf>,
+
+    /// An OoD set, which may be called near/NAME or far/NAME; may be given several times [default NAME: that of the file]
+    #[arg(long, value_name = "[NAME=]FILE|SPLIT")]
+    pub(crate) ood: Vec<String>,
+
+    /// The network's last layer: .safetensors with `weight` and `bias`, or weight.npy,bias.npy
+    #[arg(long, value_name = "FILE", conflicts_with = "class_vectors")]
+    pub(crate) head: Option<PathBuf>,
+
+    /// One vector per class, such as a text embedding of its name: the last layer becomes their cosines with the features,
+    /// which are scaled to unit length. `msp` is then MCM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) class_vectors: Option<PathBuf>,
+
+    /// What cosines are divided by, such as 0.01 for CLIP's own probabilities [default: 1, as in MCM]
+    #[arg(long, value_name = "T", requires = "class_vectors")]
+    pub(crate) temperature: Option<f64>,
+
+    /// Rows with negative labels are out-of-distribution, as in pytorch-ood and OpenOOD, and become this set
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unknown: Option<String>,
+
+    /// Scale each row to unit length
+    #[arg(long)]
+    pub(crate) unit: bool,
+
+    /// Type of the features: f16, bf16, f32 or f64 [default: f32]
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) element: Option<ElementType>,
+
+    /// The files are scores, such as OpenOOD's: write one .npy for each set, for `eval --scores NAME=DIR`
+    #[arg(
+        long,
+        requires = "test",
+        conflicts_with_all = [
+            "source", "train", "calibrate", "head", "class_vectors", "unknown", "unit", "element", "raw", "columns"
+        ]
+    )]
+    pub(crate) scores: bool,
+
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod eval_args;
 mod interrupt;
 mod method_args;
 #[cfg(feature = "onnx")]
@@ -40,8 +41,10 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export::run(&args),
         Command::Monitor(args) => commands::monitor::run(&args),
         Command::Eval(args) => commands::eval::run(&args),
+        Command::Rank(args) => commands::rank::run(&args),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Study(command) => commands::study::run(&command),
+        Command::Convert(args) => commands::convert::run(&args),
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Methods(args) => commands::methods::run(&args),
         Command::Synth(args) => commands::synth::run(&args),

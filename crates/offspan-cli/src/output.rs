@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use offspan::io::{Content, write_text};
+use offspan_report::table::aligned;
 use offspan_study::StudyError;
 use serde::Serialize;
 
@@ -150,6 +151,14 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// Writes the document where a file was asked for.
+    pub(crate) fn write(self, document: &impl Serialize) -> Result<(), Failure> {
+        match self {
+            Json::File(path) => Ok(write_text(path, &(json_text(document)? + "\n"))?),
+            Json::No | Json::Stdout => Ok(()),
+        }
+    }
+
     /// Tells a result: the document where it was asked for, words where stdout is free for them.
     pub(crate) fn tell<T: Serialize>(
         self,
@@ -158,7 +167,7 @@ impl<'a> Json<'a> {
     ) -> Result<(), Failure> {
         match self {
             Json::Stdout => return print_json(&document()),
-            Json::File(path) => write_text(path, &(json_text(&document())? + "\n"))?,
+            Json::File(_) => self.write(&document())?,
             Json::No => {}
         }
         print(&words())
@@ -188,24 +197,7 @@ impl Table {
 
 impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
-        let widest = |column: usize| {
-            self.rows.iter().map(|row| cell(row, column).chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(widest).collect();
-        for (index, row) in self.rows.iter().enumerate() {
-            let mut line = format!("{:<1$}", cell(row, 0), widths[0]);
-            for (column, width) in widths.iter().enumerate().skip(1) {
-                line += &format!("  {:>width$}", cell(row, column));
-            }
-            writeln!(f, "{}", line.trim_end())?;
-            if index == 0 {
-                let rule: usize = widths.iter().sum::<usize>() + 2 * (columns - 1);
-                writeln!(f, "{}", "-".repeat(rule))?;
-            }
-        }
-        Ok(())
+        f.write_str(&aligned(&self.rows))
     }
 }
 
@@ -253,16 +245,5 @@ mod tests {
     fn cells_with_commas_and_quotes_are_quoted() {
         let cells = ["a.npy", "a,b.npy", "say \"a\""].map(csv_cell);
         assert_eq!(cells, ["a.npy", "\"a,b.npy\"", "\"say \"\"a\"\"\""]);
-    }
-
-    #[test]
-    fn tables_align_and_pad_short_rows() {
-        let mut table = Table::new(["method", "AUROC"]);
-        table.row(["pca", "9.10"]);
-        table.row(["kpca-nys"]);
-        assert_eq!(
-            table.to_string(),
-            "method    AUROC\n---------------\npca        9.10\nkpca-nys\n"
-        );
     }
 }

@@ -152,7 +152,7 @@ fn identity(path: &Path) -> Option<PathBuf> {
 /// The files of a pack that may be read: features and what belongs to them.
 fn files_of_pack(folder: &Path) -> Vec<PathBuf> {
     let mut files = data_files(folder);
-    let mut folders = vec![folder.join("ood")];
+    let mut folders = vec![folder.join("ood"), folder.join("shifted")];
     while let Some(folder) = folders.pop() {
         files.extend(data_files(&folder));
         folders.extend(entries(&folder).filter(|path| path.is_dir() && !path.is_symlink()));

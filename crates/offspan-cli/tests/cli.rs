@@ -9,6 +9,8 @@ mod util;
 mod checkpoints;
 #[path = "cli/commands.rs"]
 mod commands;
+#[path = "cli/conversions.rs"]
+mod conversions;
 #[path = "cli/errors.rs"]
 mod errors;
 #[path = "cli/explain.rs"]
@@ -30,13 +32,19 @@ mod large_cache;
 mod models;
 #[path = "cli/outputs.rs"]
 mod outputs;
+#[path = "cli/outside.rs"]
+mod outside;
 #[path = "cli/pipes.rs"]
 mod pipes;
 #[path = "cli/promises.rs"]
 mod promises;
+#[path = "cli/ranks.rs"]
+mod ranks;
 #[path = "cli/reports.rs"]
 mod reports;
 // They look into /proc for the moment to signal.
+#[path = "cli/formats.rs"]
+mod formats;
 #[cfg(target_os = "linux")]
 #[path = "cli/signals.rs"]
 mod signals;
@@ -45,6 +53,8 @@ mod signals;
 mod sigterm;
 #[path = "cli/states.rs"]
 mod states;
+#[path = "cli/statistics.rs"]
+mod statistics;
 #[path = "cli/studies.rs"]
 mod studies;
 #[cfg(feature = "parquet")]
@@ -58,6 +68,18 @@ fn keys(value: &Value) -> Vec<&str> {
     object.keys().map(String::as_str).collect()
 }
 
+/// Every promised key, and beside these only known ones.
+#[track_caller]
+fn check_keys(value: &Value, promised: &[&str], known: &[&str]) {
+    let found = keys(value);
+    for key in promised {
+        assert!(found.contains(key), "{key} of {value}");
+    }
+    for key in found {
+        assert!(promised.contains(&key) || known.contains(&key), "{key} of {value}");
+    }
+}
+
 #[track_caller]
 fn check_fractions(value: &Value, names: &[&str]) {
     for name in names {
@@ -69,13 +91,16 @@ fn check_fractions(value: &Value, names: &[&str]) {
 /// The contract of `eval --json`: every promised key with its type, and no unknown ones.
 #[track_caller]
 fn check_document(document: &Value, pack: &str, methods: &[&str], fpr: &str) {
-    assert_eq!(keys(document), ["metrics", "pack", "results", "schema", "without"]);
+    let promised = ["metrics", "pack", "results", "schema", "without"];
+    let known = ["accuracy", "comparisons", "full_spectrum", "groups", "leads", "provenance"];
+    check_keys(document, &promised, &known);
     assert_eq!((&document["schema"], &document["pack"]), (&"offspan.eval/1".into(), &pack.into()));
     let results = document["results"].as_array().unwrap();
     let names: Vec<&str> = results.iter().map(|r| r["method"].as_str().unwrap()).collect();
     assert_eq!(names, methods);
     for result in results {
-        assert_eq!(keys(result), ["average", "fit", "method", "params", "score", "sets"]);
+        let promised = ["average", "fit", "method", "params", "score", "sets"];
+        check_keys(result, &promised, &["groups", "ind", "seeds", "source"]);
         assert!(result["params"].is_object());
         let fit = &result["fit"];
         if !fit.is_null() {
@@ -88,13 +113,15 @@ fn check_document(document: &Value, pack: &str, methods: &[&str], fpr: &str) {
         assert!(result["score"]["rows"].as_u64().unwrap() > 0);
         assert!(result["score"]["seconds"].as_f64().unwrap() >= 0.0);
         let metrics = [fpr, "auroc", "aupr_in", "aupr_out", "detection_error"];
-        for (name, set) in result["sets"].as_object().unwrap() {
+        let by_rule = format!("{fpr}_by_rule");
+        let more = [&by_rule, "aurc", "augrc", "oscr"];
+        for set in result["sets"].as_object().unwrap().values() {
             check_fractions(set, &metrics);
-            let others = keys(set).into_iter().filter(|key| !metrics.contains(key));
-            assert!(others.eq(set.get("intervals").map(|_| "intervals")), "{name}: {set}");
+            check_keys(set, &metrics, &[&more[..], &["intervals"]].concat());
+            check_fractions(&set[&by_rule], &["at-least", "authors", "ood-positive"]);
         }
         check_fractions(&result["average"], &metrics);
-        assert_eq!(keys(&result["average"]).len(), metrics.len());
+        check_keys(&result["average"], &metrics, &more);
         for metric in metrics {
             let sets = result["sets"].as_object().unwrap().values();
             let sum: f64 = sets.clone().map(|set| set[metric].as_f64().unwrap()).sum();

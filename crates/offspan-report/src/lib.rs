@@ -3,3 +3,4 @@
 pub mod embed;
 pub mod page;
 pub mod plot;
+pub mod table;

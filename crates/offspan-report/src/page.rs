@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::plot::{escape, page_css};
+pub use crate::table::{Better, Cell, Heading, Table};
 
 /// A page.
 #[derive(Debug, Clone, Default)]
@@ -73,106 +74,6 @@ impl Picture {
     }
 }
 
-/// A table. Numbers are text by now: who makes the table knows their digits.
-#[derive(Debug, Clone, Default)]
-pub struct Table {
-    /// What it shows.
-    pub caption: String,
-    /// Names of the columns.
-    pub header: Vec<String>,
-    /// Cells, row by row.
-    pub rows: Vec<Vec<Cell>>,
-}
-
-/// A cell of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cell {
-    /// What it says.
-    pub text: String,
-    /// The ends of the interval around it, in small letters below.
-    pub interval: Option<[String; 2]>,
-    /// Whether it is the best of its column.
-    pub best: bool,
-}
-
-impl Cell {
-    /// The interval as people write it.
-    fn range(&self) -> Option<String> {
-        self.interval.as_ref().map(|[low, high]| format!("({low} – {high})"))
-    }
-
-    /// Text and interval in one line.
-    fn line(&self) -> String {
-        match self.range() {
-            Some(range) => format!("{} {range}", self.text),
-            None => self.text.clone(),
-        }
-    }
-}
-
-impl<T: Into<String>> From<T> for Cell {
-    fn from(text: T) -> Self {
-        Cell { text: text.into(), ..Cell::default() }
-    }
-}
-
-impl Table {
-    /// The table in Markdown, best cells in bold.
-    #[must_use]
-    pub fn markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let plain = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
-        let mut text = line(self.header.iter().map(|name| plain(name)).collect());
-        text += &line(self.header.iter().map(|_| "---".to_owned()).collect());
-        for row in &self.rows {
-            let cell = |cell: &Cell| {
-                let text = plain(&cell.line());
-                if cell.best { format!("**{text}**") } else { text }
-            };
-            text += &line(row.iter().map(cell).collect());
-        }
-        text
-    }
-
-    /// The table as comma-separated values.
-    #[must_use]
-    pub fn csv(&self) -> String {
-        let quoted = |text: &str| {
-            if text.contains([',', '"', '\n']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.to_owned()
-            }
-        };
-        // A number and the ends of its interval are three cells, or no reader would take them for
-        // numbers.
-        let has_interval = |column: usize| {
-            self.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell.interval.is_some()))
-        };
-        let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let mut header = Vec::new();
-        for (column, name) in self.header.iter().enumerate() {
-            header.push(quoted(name));
-            if has_interval(column) {
-                header.extend(["low", "high"].map(|end| quoted(&format!("{name} {end}"))));
-            }
-        }
-        let mut text = line(header);
-        for row in &self.rows {
-            let mut cells = Vec::new();
-            for (column, cell) in row.iter().enumerate() {
-                cells.push(quoted(&cell.text));
-                if has_interval(column) {
-                    let ends = cell.interval.clone().unwrap_or_default();
-                    cells.extend(ends.map(|end| quoted(&end)));
-                }
-            }
-            text += &line(cells);
-        }
-        text
-    }
-}
-
 impl Page {
     /// The page as HTML.
     #[must_use]
@@ -226,7 +127,7 @@ impl Block {
                 }
                 writeln!(html, "</dl>")
             }
-            Block::Table(table) => table.write(html),
+            Block::Table(table) => write!(html, "{}", table.html()),
             Block::Figures(figures) => {
                 *html += "<div class=\"figures\">\n";
                 for (svg, caption) in figures {
@@ -257,44 +158,6 @@ impl Block {
                 writeln!(html, "</div>")
             }
         };
-    }
-}
-
-impl Table {
-    /// Whether a column has words, which begin at its left, and not numbers, which end at its right.
-    fn has_words(&self, column: usize) -> bool {
-        let is_word = |cell: &Cell| cell.text.starts_with(|c: char| c.is_alphabetic());
-        let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-        cells.clone().any(is_word) && cells.all(|cell| is_word(cell) || cell.text == "–")
-    }
-
-    fn write(&self, html: &mut String) -> std::fmt::Result {
-        *html += "<div class=\"table\"><table>\n";
-        if !self.caption.is_empty() {
-            writeln!(html, "<caption>{}</caption>", escape(&self.caption))?;
-        }
-        *html += "<thead><tr>";
-        let class = |column| if self.has_words(column) { " class=\"words\"" } else { "" };
-        for (column, name) in self.header.iter().enumerate() {
-            write!(html, "<th scope=\"col\"{}>{}</th>", class(column), escape(name))?;
-        }
-        *html += "</tr></thead>\n<tbody>\n";
-        for row in &self.rows {
-            *html += "<tr>";
-            for (column, cell) in row.iter().enumerate() {
-                let text = escape(&cell.text).into_owned();
-                let mut text = if cell.best { format!("<strong>{text}</strong>") } else { text };
-                if let Some(range) = cell.range() {
-                    write!(text, "<small>{}</small>", escape(&range))?;
-                }
-                match column {
-                    0 => write!(html, "<th scope=\"row\">{text}</th>")?,
-                    _ => write!(html, "<td{}>{text}</td>", class(column))?,
-                }
-            }
-            *html += "</tr>\n";
-        }
-        writeln!(html, "</tbody></table></div>")
     }
 }
 
@@ -332,6 +195,8 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{text-align:left;color:var(--muted);padding-bottom:.3rem}
 th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}
 thead th{border-bottom:2px solid var(--grid);font-weight:600;white-space:normal;vertical-align:bottom}
+thead .groups th{text-align:center;border-bottom:1px solid var(--grid)}
+tfoot td{text-align:left;white-space:normal;color:var(--muted);font-size:.9em;border-top:2px solid var(--grid)}
 th.words,td.words,th[scope=row],thead th:first-child{text-align:left}
 th[scope=row]{font-weight:inherit;position:sticky;left:0;background:var(--paper)}
 td small{display:block;color:var(--muted);font-size:.8em;line-height:1.2}
@@ -357,7 +222,7 @@ mod tests {
     fn page() -> Page {
         let table = Table {
             caption: "a < b".to_owned(),
-            header: vec!["method".to_owned(), "FPR95".to_owned()],
+            header: vec!["method".into(), "FPR95".into()],
             rows: vec![
                 vec![
                     "knn | react".into(),
@@ -365,10 +230,12 @@ mod tests {
                         text: "4.65".to_owned(),
                         interval: Some(["4".to_owned(), "5".to_owned()]),
                         best: true,
+                        ..Cell::default()
                     },
                 ],
                 vec!["\"pca\", plain".into(), "5.86".into()],
             ],
+            ..Table::default()
         };
         Page {
             title: "Report <script>alert(1)</script>".to_owned(),
@@ -413,19 +280,5 @@ mod tests {
         assert!(grey.data_uri.starts_with("data:image/png;base64,iVBORw0KGgo"));
         let error = Picture::from_pixels((2, 2), 1, &[0], String::new()).unwrap_err().to_string();
         assert!(error.contains("2 × 2"), "{error}");
-    }
-
-    #[test]
-    fn tables_are_also_markdown_and_csv() {
-        let page = page();
-        let Block::Table(table) = &page.sections[0].blocks[2] else { panic!("the table") };
-        assert_eq!(
-            table.markdown(),
-            "| method | FPR95 |\n| --- | --- |\n| knn \\| react | **4.65 (4 – 5)** |\n| \"pca\", plain | 5.86 |\n"
-        );
-        assert_eq!(
-            table.csv(),
-            "method,FPR95,FPR95 low,FPR95 high\nknn | react,4.65,4,5\n\"\"\"pca\"\", plain\",5.86,,\n"
-        );
     }
 }

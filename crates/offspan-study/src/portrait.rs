@@ -146,7 +146,11 @@ impl Portrait {
         observer: &dyn Observer,
     ) -> Result<Self> {
         let threshold = threshold_at_tpr(&scored.ind, options.tpr).map_err(offspan::Error::from)?;
-        let explain = |data: &Dataset<'_>| scored.detector.explain(data, observer);
+        let detector = scored.detector.as_ref();
+        let explain = |data: &Dataset<'_>| match detector {
+            Some(detector) => detector.explain(data, observer),
+            None => Ok(None),
+        };
         let mut explained = vec![explain(sets.test)?];
         let test = SetPortrait::of(sets.test, &scored.ind, explained[0].as_ref(), observer)?;
         let mut ood = Vec::new();
@@ -157,21 +161,21 @@ impl Portrait {
             explained.push(said);
         }
         let explained: Vec<Explained> = explained.into_iter().flatten().collect();
-        let (pictures, no_pictures) = pictures(sets, &scored.detector, options.seed, observer)?;
-        let info = scored.detector.info();
+        let (pictures, no_pictures) = pictures(sets, detector, options.seed, observer)?;
+        let training = detector.map(|detector| &detector.info().training);
         Ok(Portrait {
             pack: pack.to_owned(),
             method: result.method.clone(),
-            params: json!(info.spec),
-            train_rows: info.training.rows,
-            width: info.training.width,
+            params: detector.map_or_else(|| result.params.clone(), |one| json!(one.info().spec)),
+            train_rows: training.map_or(sets.train.rows() as u64, |training| training.rows),
+            width: training.map_or(sets.train.width(), |training| training.width),
             keep: options.tpr,
             threshold,
             other_rule: (options.rule != FprRule::default()).then(|| options.rule.to_string()),
             best_of: None,
             test,
             ood,
-            spectra: spectra(&scored.detector),
+            spectra: detector.map_or_else(Vec::new, spectra),
             terms: terms(&explained),
             pictures,
             no_pictures,
@@ -290,7 +294,7 @@ fn spectra(detector: &Detector) -> Vec<Spectrum> {
 /// Pictures of a sample of the rows, and the reasons why some cannot be made.
 fn pictures(
     sets: &Sets<'_>,
-    detector: &Detector,
+    detector: Option<&Detector>,
     seed: u64,
     observer: &dyn Observer,
 ) -> Result<(Vec<Picture>, Vec<String>)> {
@@ -305,7 +309,8 @@ fn pictures(
     let rows = concatenate(Axis(0), &views)
         .unwrap_or_else(|_| unreachable!("the sets of a pack have the same width"));
     let mut spaces = vec![("z", squared_distances(rows.view()))];
-    spaces.extend(detector.feature_space_distances(rows).map(|distances| ("phi", distances)));
+    let of_kernel = detector.and_then(|detector| detector.feature_space_distances(rows));
+    spaces.extend(of_kernel.map(|distances| ("phi", distances)));
     let (mut pictures, mut without) = (Vec::new(), Vec::new());
     for (space, distances) in &spaces {
         for kind in ["t-SNE", "MDS"] {

@@ -70,7 +70,7 @@ pub use methods::steps::*;
 pub use methods::{
     BankSize, CATALOGUE, DkgpParams, Explained, ExplainedTerm, Found, MethodInfo, MethodOptions,
     MethodSpec, NecoDirections, OPTIONS, PRESETS, Parameter, Preset, Prototypes, Rectification,
-    ScoreTerm, Setting, ValidMethod, VraBounds,
+    ScoreTerm, Setting, ValidMethod, VraBounds, split_methods,
 };
 pub use monitor::{
     Alarm, AlarmKind, BatchReport, Evidence, Lowest, Monitor, MonitorOptions, MonitorState,
@@ -90,8 +90,8 @@ pub use span::moments::Moments;
 pub use span::preprocess::Preprocess;
 pub use span::subspace::Components;
 pub use training::landmarks::{Sampling, uniform_rows};
-pub use training::logits::energy;
-pub use training::{Checkpointing, HoldOut};
+pub use training::logits::{energy, right_predictions};
+pub use training::{Checkpointing, HoldOut, pseudo_labels, with_pseudo_labels};
 
 /// The programs of `docs/rust.md`, compiled and run.
 #[cfg(doctest)]

@@ -7,10 +7,11 @@ use offspan::io::{Dataset, Head, Pack, write_bytes};
 use offspan::metrics::EvalOptions;
 use offspan::{MethodOptions, MethodSpec};
 
-use offspan_study::evaluation::{Sets, document, fit_and_evaluate_all};
+use offspan_report::table::Format;
+use offspan_study::evaluation::{Evaluator, Sets, TableView, document};
 use offspan_study::report;
 
-use super::eval::{Subject, report_intervals, table};
+use super::eval::{Subject, report_intervals};
 use crate::Outcome;
 use crate::args::DemoArgs;
 use crate::output::Failure;
@@ -52,16 +53,19 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
         .collect::<Result<_, Failure>>()?;
     let mut subject = Subject::new(args.report.as_deref(), true);
     let progress = Progress::default();
-    let evaluations =
-        fit_and_evaluate_all(methods, &|_| true, &sets, &options, &progress, |result, scored| {
-            subject.consider(result, scored);
-        })?;
+    let mut evaluator = Evaluator::new(sets, options)?;
+    evaluator.library(methods, &|_| true, &progress, |result, scored| {
+        subject.consider(result, scored);
+    })?;
     drop(progress);
+    let evaluations = evaluator.finish()?;
     if let Some(left_out) = evaluations.without.first() {
         return Err(Failure::Usage(left_out.to_string()));
     }
     let document = document(&pack.name, &evaluations, &options);
     let page = subject.report(&pack.name, &sets, &evaluations, &options, &document)?;
+    let view = TableView { costs: true, ..TableView::default() };
+    let table = evaluations.render(&pack.name, &options, &view, Format::Text)?;
     let words = || {
         format!(
             "A small network was trained to tell ten kinds of clothing apart (Fashion-MNIST). Can its\n\
@@ -69,7 +73,7 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
              never seen? {} training rows of width {}.\n\n{}\n{}\n{NEXT}",
             pack.train.rows(),
             pack.train.width(),
-            table(&evaluations, &options, false),
+            table,
             how_to_read()
         )
     };

@@ -1,44 +1,52 @@
 //! `offspan eval`: fit methods on a pack, score its sets, print how well they tell them apart.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use offspan::Detector;
 use offspan::io::{Dataset, Pack};
 use offspan::metrics::{EvalOptions, IntervalMethod};
+use offspan_report::table::Format;
 use offspan_study::evaluation::{
-    Evaluations, LeftOut, MethodResult, Scored, Sets, comparison, document, evaluate_detector,
-    fit_and_evaluate_all, in_a_pack, rate_name,
+    Evaluations, Evaluator, LeftOut, MethodResult, OutsideScores, Provenance, Scored, Sets, Source,
+    TableView, document, pseudo_labelled,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::report;
 
 use crate::Outcome;
-use crate::args::EvalArgs;
-use crate::output::{Failure, Json, Table, complain, percent};
+use crate::eval_args::{EvalArgs, detector_name};
+use crate::output::{Failure, Json, complain, print, remark};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
 pub(crate) fn run(args: &EvalArgs) -> Outcome {
-    let default = ["auto".to_owned()];
-    let names: &[String] = match (args.method.is_empty(), args.detector.is_empty()) {
-        (true, true) => &default,
-        _ => &args.method,
-    };
+    if let Some(result) = &args.repeat {
+        return super::repeat::run(args, result);
+    }
+    let pairs = args.pairs()?;
+    let names = args.methods(&pairs);
     let method_options = args.method_args.read()?;
-    let asked = method_options.methods(names)?;
-    let (pack, json) = pack_and_json(args)?;
+    let asked = method_options.methods(&names)?;
+    let (path, json) = pack_and_json(args)?;
+    let out = Out::of(args.format, json)?;
     let guard =
-        Guard::new(args.force).reads([pack]).reads(&args.detector).reads(args.method_args.files());
+        Guard::new(args.force).reads([path]).reads(&args.detector).reads(args.method_args.files());
     guard.expects_output(args.report.is_some() || json.is_file(), "--json=FILE or --report")?;
     json.check(&guard)?;
     if let Some(folder) = &args.report {
         guard.folder(folder, &report::files())?;
         report::prepare(folder)?;
     }
-    let pack = Pack::open_with(pack, args.judge.read.reading()?)?;
-    let sets = Sets::of(&pack)?;
-    let interval = args.ci.or(args.report.as_ref().and_then(|_| report_intervals(&sets)));
+    let scores = args.score_folders()?;
+    let pack = Pack::open_with(path, args.judge.read.reading()?)?;
+    let pack = {
+        let progress = Progress::default();
+        pseudo_labelled(pack, args.pseudo_labels, method_options.seed(), &progress)?
+    };
+    let sets = if args.full_spectrum { Sets::full_spectrum(&pack)? } else { Sets::of(&pack)? };
+    let of_report = || args.report.as_ref().and_then(|_| report_intervals(&sets));
+    let interval = args.ci.or_else(|| of_report().filter(|_| args.seeds == 1));
     let options = EvalOptions {
         tpr: args.judge.tpr,
         rule: args.judge.fpr_rule,
@@ -46,46 +54,119 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         seed: method_options.seed(),
         ..EvalOptions::default()
     };
-    options.check().map_err(offspan::Error::from)?;
-    let detectors: Vec<(String, Detector)> = args
+    let view = args.view(&options)?;
+    let mut evaluator = Evaluator::new(sets, options)?.seeds(args.seeds)?;
+    for [first, second] in &pairs {
+        evaluator = evaluator.compare(first, second);
+    }
+    check_labels(&view, &evaluator, &pack)?;
+    let detectors: Vec<(String, Detector, Source)> = args
         .detector
         .iter()
-        .map(|path| {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            Ok((name, Detector::load(path)?))
-        })
+        .map(|path| Ok((detector_name(path), Detector::load(path)?, Source::of_file(path)?)))
         .collect::<Result<_, Failure>>()?;
     let named = |name: &str| names.iter().any(|given| given == name);
     let mut subject = Subject::new(args.report.as_deref(), names.iter().any(|name| name == "all"));
     let progress = Progress::default();
-    let mut evaluations =
-        fit_and_evaluate_all(asked, &named, &sets, &options, &progress, |result, scored| {
-            subject.consider(result, scored);
-        })?;
-    for (name, detector) in detectors {
+    evaluator.library(asked, &named, &progress, |result, scored| {
+        subject.consider(result, scored);
+    })?;
+    for (name, detector, source) in detectors {
         let progress = Progress::new(format!("{name}:"));
-        let evaluated = evaluate_detector(detector, &name, None, &sets, &options, &progress);
-        let (result, scored) = evaluated.map_err(in_a_pack)?;
-        subject.consider(&result, scored);
-        evaluations.results.push(result);
+        let scored = evaluator.detector(&name, detector, Some(source), &progress)?;
+        if let Some(result) = evaluator.evaluations().result(&name) {
+            subject.consider(result, scored);
+        }
     }
-    let failed: Vec<&LeftOut> = evaluations.without.iter().filter(|left| left.named).collect();
+    for (name, folder) in scores {
+        let outside = OutsideScores::open(name, &folder, &sets)?;
+        let unused: Vec<String> =
+            outside.unused().iter().map(|path| path.display().to_string()).collect();
+        if !unused.is_empty() {
+            remark(&format!("{name}: scores of no set of this pack: {}", unused.join(", ")));
+        }
+        let scored = evaluator.own(&outside, &progress)?;
+        if let (Some(scored), Some(result)) = (scored, evaluator.evaluations().result(name)) {
+            subject.consider(result, scored);
+        }
+    }
+    drop(progress);
+    let failed: Vec<LeftOut> =
+        evaluator.evaluations().without.iter().filter(|left| left.named).cloned().collect();
     failed.iter().for_each(|left_out| complain(&left_out.to_string()));
-    if evaluations.results.is_empty() && !failed.is_empty() {
+    if evaluator.evaluations().results.is_empty() && !failed.is_empty() {
         return Ok(ExitCode::from(2));
     }
+    let seeds = evaluator.seed_list().to_vec();
+    let mut evaluations = evaluator.finish()?;
+    evaluations.preset = method_options.preset();
+    evaluations.pseudo_labels = args.pseudo_labels;
+    if out.has_document(json) || args.report.is_some() {
+        let path = Some(path.display().to_string());
+        evaluations.provenance = Some(Provenance::of(&sets, path, &seeds)?);
+    }
+    let text = evaluations.render(&pack.name, &options, &view, out.format)?;
     let document = document(&pack.name, &evaluations, &options);
-    json.tell(|| &document, || table(&evaluations, &options, args.ci.is_some()))?;
+    json.write(&document)?;
+    print(&text)?;
+    if !args.full_spectrum && !pack.shifted.is_empty() {
+        let names: Vec<&str> = pack.shifted.iter().map(Dataset::name).collect();
+        remark(&format!(
+            "not counted: shifted rows ({}); --full-spectrum counts them as in-distribution",
+            names.join(", ")
+        ));
+    }
     if let Some(page) = subject.report(&pack.name, &sets, &evaluations, &options, &document)? {
-        let apart = if json.is_stdout() { "" } else { "\n" };
-        json.mention(&format!("{apart}report: {}", page.display()))?;
+        let line = format!("report: {}", page.display());
+        match out.format {
+            Format::Text => print(&format!("\n{line}\n"))?,
+            _ => remark(&line),
+        }
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
+/// What goes to stdout.
+#[derive(Clone, Copy)]
+pub(crate) struct Out {
+    pub(crate) format: Format,
+}
+
+impl Out {
+    /// `--json` alone is a format, too.
+    pub(crate) fn of(format: Format, json: Json<'_>) -> Result<Self, Failure> {
+        match (format, json.is_stdout()) {
+            (Format::Text | Format::Json, true) => Ok(Out { format: Format::Json }),
+            (_, false) => Ok(Out { format }),
+            (_, true) => Err(Failure::Usage(format!(
+                "--json and --format {format} both want stdout; --json=FILE writes the document beside it"
+            ))),
+        }
+    }
+
+    /// Whether the document is printed or written.
+    pub(crate) fn has_document(self, json: Json<'_>) -> bool {
+        self.format == Format::Json || json.is_file()
+    }
+}
+
+/// A metric that nothing can be said of would be a column of strokes.
+fn check_labels(view: &TableView, evaluator: &Evaluator<'_>, pack: &Pack) -> Result<(), Failure> {
+    use offspan_study::evaluation::Metric::{Augrc, Aurc, Oscr};
+    let needing = view.metrics.iter().find(|metric| matches!(metric, Aurc | Augrc | Oscr));
+    match needing.filter(|_| evaluator.evaluations().accuracy.is_none()) {
+        Some(metric) => Err(Failure::Usage(format!(
+            "--metrics: {metric} needs to know which predictions are right: expected `labels` of the test \
+             rows, and logits or the last layer, in pack {}",
+            pack.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The pack, and where JSON goes. `eval --json PACK` gives the folder to the flag, which cannot mean
 /// it: results are no folder.
-fn pack_and_json(args: &EvalArgs) -> Result<(&Path, Json<'_>), Failure> {
+pub(crate) fn pack_and_json(args: &EvalArgs) -> Result<(&Path, Json<'_>), Failure> {
     match (args.pack.as_deref(), args.json.as_deref()) {
         (Some(pack), json) => Ok((pack, Json::of(json))),
         (None, Some(folder)) if folder.is_dir() => Ok((folder, Json::Stdout)),
@@ -133,7 +214,7 @@ impl<'a> Subject<'a> {
         evaluations: &Evaluations,
         options: &EvalOptions,
         document: &serde_json::Value,
-    ) -> Result<Option<std::path::PathBuf>, Failure> {
+    ) -> Result<Option<PathBuf>, Failure> {
         let (Some(folder), Some((result, scored))) = (self.folder, &self.chosen) else {
             return Ok(None);
         };
@@ -141,81 +222,7 @@ impl<'a> Subject<'a> {
         let portrait = Portrait::of(pack, sets, result, scored, options, &progress)?;
         let best_of = self.take_best.then_some(evaluations.results.len());
         let portrait = Portrait { best_of, ..portrait };
-        let table = comparison(&evaluations.results, options);
+        let table = evaluations.table(options, &TableView::report());
         Ok(Some(report::write(folder, &portrait, &table, evaluations, document)?))
     }
-}
-
-/// One line per method: rate and AUROC per set and on average, best average first.
-pub(crate) fn table(
-    evaluations: &Evaluations,
-    options: &EvalOptions,
-    with_intervals: bool,
-) -> String {
-    let results = &evaluations.results;
-    let Some(first) = results.first() else { return String::new() };
-    let sets: Vec<&String> = first.sets.keys().collect();
-    let mut header = vec!["method".to_owned(), "q".to_owned(), "average".to_owned()];
-    header.extend(sets.iter().map(|set| (*set).clone()));
-    header.extend(["fit s".to_owned(), "µs/row".to_owned()]);
-    let mut sorted: Vec<&MethodResult> = results.iter().collect();
-    sorted.sort_by(|a, b| a.average.fpr.total_cmp(&b.average.fpr));
-    let mut table = Table::new(header);
-    for result in sorted {
-        let pair = |fpr: f64, auroc: f64| format!("{} / {}", percent(fpr), percent(auroc));
-        let facts = result.fit.as_ref();
-        let mut cells = vec![
-            result.method.clone(),
-            facts.and_then(|fit| fit.components).map_or("-".to_owned(), |q| q.to_string()),
-            pair(result.average.fpr, result.average.auroc),
-        ];
-        cells.extend(sets.iter().map(|set| {
-            let evaluation = &result.sets[*set];
-            pair(evaluation.fpr, evaluation.auroc)
-        }));
-        cells.push(facts.map_or("-".to_owned(), |fit| format!("{:.2}", fit.seconds)));
-        let per_row = 1e6 * result.score.seconds / result.score.rows as f64;
-        cells.push(format!("{per_row:.1}"));
-        table.row(cells);
-    }
-    let mut text = format!(
-        "{} / AUROC in percent; lower / higher is better\n\n{table}",
-        rate_name(options).to_uppercase()
-    );
-    if with_intervals {
-        text += &intervals(results, &sets);
-    }
-    let without: Vec<String> = evaluations
-        .without
-        .iter()
-        .filter(|left_out| !left_out.named)
-        .map(|left_out| format!("  {left_out}\n"))
-        .collect();
-    if !without.is_empty() {
-        text += &format!("\nnot run:\n{}", without.concat());
-    }
-    text
-}
-
-/// The confidence intervals, if they were asked for.
-fn intervals(results: &[MethodResult], sets: &[&String]) -> String {
-    let mut table = Table::new(["method", "set", "FPR", "AUROC"]);
-    let mut any = None;
-    for result in results {
-        for set in sets {
-            if let Some(intervals) = &result.sets[*set].intervals {
-                any = Some(intervals.level);
-                let range = |[low, high]: [f64; 2]| format!("{} – {}", percent(low), percent(high));
-                table.row([
-                    result.method.clone(),
-                    (*set).clone(),
-                    range(intervals.fpr),
-                    range(intervals.auroc),
-                ]);
-            }
-        }
-    }
-    any.map_or_else(String::new, |level| {
-        format!("\n{} % confidence intervals\n\n{table}", 100.0 * level)
-    })
 }

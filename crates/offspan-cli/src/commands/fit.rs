@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use offspan::io::{Content, Input, TrainingData, TrainingInputs, open_dataset};
 use offspan::{
     CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, ModelSource,
-    Observer, Promise,
+    Observer, Promise, with_pseudo_labels,
 };
 use serde_json::json;
 
@@ -43,6 +43,10 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     };
     let progress = Progress::default();
     let started = Instant::now();
+    let data = match args.pseudo_labels {
+        Some(clusters) => with_pseudo_labels(data, clusters, method_options.seed(), &progress)?,
+        None => data,
+    };
     let options = FitOptions {
         hold_out: args.hold_out,
         calibrate: calibrate.as_ref(),

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod calibrate;
+pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod eval;
 #[cfg(feature = "onnx")]
@@ -13,6 +14,8 @@ pub(crate) mod from_model;
 pub(crate) mod inspect;
 pub(crate) mod methods;
 pub(crate) mod monitor;
+pub(crate) mod rank;
+pub(crate) mod repeat;
 pub(crate) mod score;
 pub(crate) mod shell;
 pub(crate) mod study;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use offspan::io::Pack;
 use offspan::metrics::EvalOptions;
+use offspan_study::evaluation::pseudo_labelled;
 use offspan_study::study::{Settings, Study, make, published_table};
 
 use crate::Outcome;
 use crate::args::{StudyCommand, StudyOptions};
-use crate::output::{Failure, print};
+use crate::output::{Failure, print, remark};
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -45,7 +46,11 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
         .transpose()?;
     let packs = packs
         .into_iter()
-        .map(|path| Ok(Pack::open_with(path, options.judge.read.reading()?)?))
+        .map(|path| {
+            let pack = Pack::open_with(path, options.judge.read.reading()?)?;
+            let progress = Progress::default();
+            Ok(pseudo_labelled(pack, options.pseudo_labels, options.seed, &progress)?)
+        })
         .collect::<Result<Vec<_>, Failure>>()?;
     let progress = Progress::default();
     let settings = Settings {
@@ -57,12 +62,23 @@ pub(crate) fn run(command: &StudyCommand) -> Outcome {
             ..EvalOptions::default()
         },
         published,
+        own: &[],
         observer: &progress,
     };
     settings.options.check().map_err(offspan::Error::from)?;
     let page = make(study, &packs, &options.output, &settings)?;
     drop(progress);
-    print(&format!("{}\n", page.display()))?;
+    match study.file(options.format) {
+        None => print(&format!("{}\n", page.display()))?,
+        Some(name) => {
+            let path = options.output.join(name);
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                Failure::Usage(format!("cannot read {}: {error}", path.display()))
+            })?;
+            print(&text)?;
+            remark(&page.display().to_string());
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::fit::open;
 use crate::Outcome;
 use crate::args::{DataArgs, TuneArgs};
-use crate::output::{Failure, Table};
+use crate::output::Failure;
 use crate::output_guard::Guard;
 use crate::progress::Progress;
 
@@ -82,15 +82,12 @@ fn parse(text: &str) -> Result<(String, Vec<String>), Failure> {
 
 fn in_words(args: &TuneArgs, tuned: &Tuned) -> String {
     let table = tune::table(tuned);
-    let mut text = Table::new(table.header.clone());
-    for row in &table.rows {
-        text.row(row.iter().map(|cell| cell.text.clone()));
-    }
     format!(
-        "AUROC and FPR95 in percent, judged by {} ({})\n\n{text}\nchosen: offspan fit {}{} {} -o \
+        "AUROC and FPR95 in percent, judged by {} ({})\n\n{}\nchosen: offspan fit {}{} {} -o \
          net.offspan\n",
         tuned.criterion.in_words(),
         tune::extent(tuned),
+        table.text(),
         args.data.display(),
         data_flags(&args.data_args),
         tuned.best().command

@@ -69,7 +69,7 @@ fn a_report_has_its_plots_as_files_and_its_table_for_machines() {
     place.run("eval pack --method kpca-nys --landmarks 64 --report out").fine();
     assert_eq!(
         files_in(&place.path("out")),
-        ["plots", "report.html", "results.csv", "results.json", "results.md"]
+        ["plots", "report.html", "results.csv", "results.json", "results.md", "results.tex"]
     );
     let plots = files_in(&place.path("out/plots"));
     for name in [

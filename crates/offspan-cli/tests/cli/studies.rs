@@ -162,6 +162,13 @@ fn the_paper_has_every_section_and_is_drawn_again_from_what_is_kept() {
         );
     }
     assert!(html.contains("KNN of the paper") && html.contains("12.34"));
+    // The paper's own figures, marked as theirs: a comparison, a kernel, a sampling, a learned kernel, a time, an oddity.
+    for figure in
+        ["38.15 / 91.02", "54.99 / 87.74", "32.34 / 92.51", "15.59 ms", "As printed, and odd"]
+    {
+        assert!(html.contains(figure), "{figure}");
+    }
+    assert!(html.contains("theirs, ResNet50 on ImageNet-1K") && html.contains("ours, on pack"));
     for study in [
         "methods",
         "kernels",
@@ -172,7 +179,7 @@ fn the_paper_has_every_section_and_is_drawn_again_from_what_is_kept() {
         "learned",
         "layers",
     ] {
-        for ending in ["html", "md", "csv", "json"] {
+        for ending in ["html", "md", "csv", "tex", "json"] {
             assert!(place.has(&format!("out/{study}.{ending}")), "{study}.{ending}");
         }
         assert_eq!(place.json(&format!("out/{study}.json"))["schema"], "offspan.study/1");

@@ -27,6 +27,7 @@ mod number;
 mod place;
 #[cfg(feature = "png")]
 mod png;
+mod ranks;
 mod scale;
 mod scatter;
 mod series;
@@ -45,6 +46,7 @@ pub use lines::Lines;
 pub use png::PngError;
 #[cfg(feature = "png")]
 pub(crate) use png::encode_pixels;
+pub use ranks::Ranks;
 pub use scale::Scale;
 pub use scatter::{Group, Scatter};
 pub use series::{Curve, PointMark, Reference};
@@ -92,6 +94,8 @@ pub enum Plot {
     HeatMap(HeatMap),
     /// Horizontal bars.
     Bars(Bars),
+    /// Mean ranks with their critical difference.
+    Ranks(Ranks),
 }
 
 impl Plot {
@@ -104,6 +108,7 @@ impl Plot {
             Self::Scatter(plot) => plot.svg(theme),
             Self::HeatMap(plot) => plot.svg(theme),
             Self::Bars(plot) => plot.svg(theme),
+            Self::Ranks(plot) => plot.svg(theme),
         }
     }
 
@@ -116,6 +121,7 @@ impl Plot {
             Self::Scatter(plot) => &plot.title,
             Self::HeatMap(plot) => &plot.title,
             Self::Bars(plot) => &plot.title,
+            Self::Ranks(plot) => &plot.title,
         }
     }
 }
@@ -129,4 +135,4 @@ macro_rules! into_plot {
         }
     )*};
 }
-into_plot!(Histograms, Lines, Scatter, HeatMap, Bars);
+into_plot!(Histograms, Lines, Scatter, HeatMap, Bars, Ranks);

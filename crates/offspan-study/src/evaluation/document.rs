@@ -1,9 +1,15 @@
-//! Results as the `offspan.eval/1` document.
+//! Results as the `offspan.eval/1` document, and back.
 
 use offspan::metrics::EvalOptions;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Evaluations;
+use super::provenance::Provenance;
+use super::result::{Evaluations, MethodResult};
+use crate::published::{PAPER, PaperRow};
+use crate::{Result, StudyError};
+
+const SCHEMA: &str = "offspan.eval/1";
 
 /// The false-positive rate's name carries its true-positive rate: `fpr95`.
 #[must_use]
@@ -15,34 +21,107 @@ pub fn rate_name(options: &EvalOptions) -> String {
 /// The `offspan.eval/1` document.
 #[must_use]
 pub fn document(pack: &str, evaluations: &Evaluations, options: &EvalOptions) -> Value {
-    let mut results = json!(evaluations.results);
-    for result in results.as_array_mut().into_iter().flatten() {
-        name_the_rate(result, options);
+    let mut document = json!(evaluations);
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("schema".to_owned(), json!(SCHEMA));
+        fields.insert("pack".to_owned(), json!(pack));
+        fields.insert("metrics".to_owned(), json!(options));
+        if let Some(provenance) = &evaluations.provenance {
+            fields.insert("provenance".to_owned(), json!(provenance));
+        }
+        if let Some(preset) = &evaluations.preset {
+            let results = evaluations.results.iter();
+            let rows = results.filter_map(|result| PaperRow::of_preset(preset, &result.method));
+            let rows: Vec<Value> = rows.map(|row| row.document()).collect();
+            let theirs = json!({ "source": PAPER, "preset": preset.name, "rows": rows });
+            fields.insert("published".to_owned(), theirs);
+        }
     }
-    json!({
-        "schema": "offspan.eval/1",
-        "pack": pack,
-        "metrics": options,
-        "results": results,
-        "without": evaluations.without,
-    })
+    let rate = rate_name(options);
+    for part in ["results", "comparisons"] {
+        rename(&mut document[part], "fpr", &rate);
+    }
+    for lead in document["leads"].as_array_mut().into_iter().flatten() {
+        if lead["metric"] == "fpr" {
+            lead["metric"] = json!(rate);
+        }
+    }
+    document
 }
 
 /// Gives the false-positive rates of a result their full name.
 pub(crate) fn name_the_rate(result: &mut Value, options: &EvalOptions) {
-    let name = rate_name(options);
-    let rename = |value: &mut Value| {
-        if let Some(object) = value.as_object_mut()
-            && let Some(fpr) = object.remove("fpr")
-        {
-            object.insert(name.clone(), fpr);
+    rename(result, "fpr", &rate_name(options));
+}
+
+/// Renames a rate, alone and by every rule, wherever figures are.
+fn rename(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(|value| rename(value, from, to)),
+        Value::Object(fields) => {
+            for ending in ["", "_by_rule"] {
+                if let Some(rate) = fields.remove(&format!("{from}{ending}")) {
+                    fields.insert(format!("{to}{ending}"), rate);
+                }
+            }
+            // What a method is made of is its own.
+            let figures =
+                fields.iter_mut().filter(|(name, _)| !["params", "fit"].contains(&name.as_str()));
+            figures.for_each(|(_, value)| rename(value, from, to));
         }
-    };
-    rename(&mut result["average"]);
-    for (_, set) in result["sets"].as_object_mut().into_iter().flatten() {
-        rename(set);
-        if let Some(intervals) = set.get_mut("intervals") {
-            rename(intervals);
+        _ => {}
+    }
+}
+
+/// What an `offspan.eval/1` document says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Document {
+    /// The pack's name.
+    pub pack: String,
+    /// How scores were judged.
+    pub metrics: EvalOptions,
+    /// The results.
+    pub results: Vec<MethodResult>,
+    /// Methods without a result.
+    #[serde(default)]
+    pub without: Vec<NoResult>,
+    /// Names of shifted sets that counted as in-distribution.
+    #[serde(default)]
+    pub full_spectrum: Vec<String>,
+    /// Clusters that stood in for classes.
+    #[serde(default)]
+    pub pseudo_labels: Option<usize>,
+    /// What it takes to repeat it.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
+}
+
+/// A method without a result.
+#[derive(Debug, Clone, Deserialize)]
+pub struct NoResult {
+    /// The method.
+    pub method: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Document {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// If it is none; `name` is what it is called then.
+    pub fn read(text: &str, name: &str) -> Result<Self> {
+        let wrong = |reason: String| {
+            StudyError::Setup(format!("{name} is no result of `offspan eval --json`: {reason}"))
+        };
+        let mut value: Value =
+            serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if value["schema"] != SCHEMA {
+            return Err(wrong(format!("expected the schema {SCHEMA}, got {}", value["schema"])));
         }
+        let metrics = EvalOptions::deserialize(&value["metrics"])
+            .map_err(|error| wrong(format!("`metrics`: {error}")))?;
+        rename(&mut value["results"], &rate_name(&metrics), "fpr");
+        Document::deserialize(value).map_err(|error| wrong(error.to_string()))
     }
 }

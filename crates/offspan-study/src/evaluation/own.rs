@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use offspan::Observer;
 use offspan::io::{Dataset, Head};
-use offspan::metrics::EvalOptions;
 use serde_json::{Value, json};
 
-use super::{Evaluations, FitFacts, LeftOut, MethodResult, Scores, Sets};
+use super::result::{FitFacts, ScoreFacts, Source};
+use super::scores::Scores;
+use super::sets::Sets;
 
 /// A method of the user's own, to be compared with those of the library.
 ///
@@ -45,6 +45,22 @@ pub trait OwnMethod {
         Value::Null
     }
 
+    /// The same method with another seed, if it draws anything.
+    fn with_seed(&self, seed: u64) -> Option<Box<dyn OwnMethod>> {
+        let _ = seed;
+        None
+    }
+
+    /// Whether it learns from the training rows; scores that are there already do not.
+    fn learns(&self) -> bool {
+        true
+    }
+
+    /// Where it comes from, if it was not fitted.
+    fn source(&self) -> Option<Source> {
+        None
+    }
+
     /// Fits the method to training rows.
     ///
     /// # Errors
@@ -65,44 +81,19 @@ pub trait OwnDetector {
     fn score(&self, rows: &Dataset<'_>) -> offspan::Result<Vec<f64>>;
 }
 
-/// Fits the user's own method on all training rows and puts its results, or why there are none, behind
-/// those of the others.
-///
-/// # Errors
-/// If the observer asks to stop.
-pub fn evaluate_own(
+/// Fits a method and scores the rows of a pack with it.
+pub(super) fn scored(
     method: &dyn OwnMethod,
     sets: &Sets<'_>,
-    options: &EvalOptions,
-    observer: &dyn Observer,
-    evaluations: &mut Evaluations,
-) -> offspan::Result<()> {
-    observer.begin(&method.name(), 0);
-    match judged(method, sets, options) {
-        Ok(result) => evaluations.results.push(result),
-        Err(error @ offspan::Error::Interrupted { .. }) => return Err(error),
-        Err(error) => evaluations.without.push(LeftOut {
-            method: method.name(),
-            reason: error.to_string(),
-            named: true,
-        }),
-    }
-    Ok(())
-}
-
-fn judged(
-    method: &dyn OwnMethod,
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-) -> offspan::Result<MethodResult> {
+) -> offspan::Result<(Option<FitFacts>, ScoreFacts, Scores)> {
     let started = Instant::now();
     let detector = method.fit(sets.train, sets.head)?;
-    let fit = FitFacts {
+    let fit = method.learns().then(|| FitFacts {
         rows: sets.train.rows() as u64,
         seconds: started.elapsed().as_secs_f64(),
         components: None,
         found: offspan::Found::new(),
-    };
+    });
     let score = |rows: &Dataset<'_>| {
         let scores = detector.score(rows)?;
         if scores.len() == rows.rows() {
@@ -114,19 +105,25 @@ fn judged(
             got: format!("[{}]", scores.len()),
         })
     };
-    let scores = Scores::of(sets, score)?;
-    let params = match method.params() {
+    let (scores, facts) = Scores::of(sets, score)?;
+    Ok((fit, facts, scores))
+}
+
+/// What documents say of a method's parameters.
+pub(super) fn params(method: &dyn OwnMethod) -> Value {
+    match method.params() {
         Value::Null => json!({ "family": "own" }),
         params => params,
-    };
-    scores.judged(&method.name(), params, Some(fit), sets, options)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use offspan::Silent;
+    use offspan::metrics::EvalOptions;
     use offspan::ndarray::Array2;
 
+    use super::super::Evaluator;
     use super::*;
 
     /// The mean of each row's values, or too few of them.
@@ -159,12 +156,11 @@ mod tests {
         let train = Dataset::new("train", train.view());
         let test = Dataset::new("test", test.view());
         let ood = [Dataset::new("far", ood.view())];
-        let sets = Sets { train: &train, test: &test, ood: &ood, head: None };
+        let sets = Sets::new(&train, &test, &ood, None);
         let run = |forgets_a_row| {
-            let mut all = Evaluations::default();
-            let options = EvalOptions::default();
-            evaluate_own(&Mean { forgets_a_row }, &sets, &options, &Silent, &mut all).unwrap();
-            all
+            let mut evaluator = Evaluator::new(sets, EvalOptions::default()).unwrap();
+            evaluator.own(&Mean { forgets_a_row }, &Silent).unwrap();
+            evaluator.finish().unwrap()
         };
         let all = run(false);
         assert_eq!(all.results[0].sets["far"].auroc, 1.0);

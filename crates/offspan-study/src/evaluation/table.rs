@@ -1,112 +1,190 @@
-//! Results as a table: every method, every set, best in bold.
+//! Results as a table: every method, every set, best in bold, second underlined.
 
 use offspan::metrics::EvalOptions;
-use offspan_report::page::{Block, Cell, Table};
+use offspan_report::page::Block;
+use offspan_report::table::{Cell, Heading, Table};
 
-use super::{LeftOut, MethodResult, rate_name};
-use crate::words::percent;
+use super::metric::Metric;
+use super::result::{Evaluations, LeftOut, MethodResult, Over};
+use super::statistics::{CHANCE, Lead};
+use crate::words::{percent, share};
 
-/// A value in percent, its interval where there is one, and whether more of it is better.
-#[derive(Clone, Copy)]
-pub(crate) struct Number {
-    value: f64,
-    interval: Option<[f64; 2]>,
-    higher: bool,
+/// What a table of results shows.
+#[derive(Debug, Clone)]
+pub struct TableView {
+    /// The figures of each set.
+    pub metrics: Vec<Metric>,
+    /// Directions kept, and what fit and score took.
+    pub costs: bool,
+    /// Confidence intervals as a table of their own, in text, whose lines would get too long with them.
+    pub intervals: bool,
 }
 
-impl Number {
-    pub(crate) fn lower(value: f64) -> Self {
-        Number { value, interval: None, higher: false }
-    }
-
-    pub(crate) fn higher(value: f64) -> Self {
-        Number { value, interval: None, higher: true }
-    }
-
-    fn within(self, interval: Option<[f64; 2]>) -> Self {
-        Number { interval, ..self }
+impl Default for TableView {
+    fn default() -> Self {
+        TableView { metrics: Metric::USUAL.to_vec(), costs: false, intervals: false }
     }
 }
 
-/// Every method on every set, the best of each column marked, best average first.
-#[must_use]
-pub fn comparison(results: &[MethodResult], options: &EvalOptions) -> Table {
-    let mut sorted: Vec<&MethodResult> = results.iter().collect();
-    sorted.sort_by(|a, b| a.average.fpr.total_cmp(&b.average.fpr));
-    let mut header = vec!["method".to_owned()];
-    header.extend(sorted.first().map_or(Vec::new(), |first| metric_names(first, options, true)));
-    let rows: Vec<Vec<Number>> = sorted.iter().map(|result| numbers(result, true)).collect();
-    let cells = best_marked(&rows);
-    let rows = sorted
-        .iter()
-        .zip(cells)
-        .map(|(result, cells)| {
-            std::iter::once(Cell::from(result.method.clone())).chain(cells).collect()
-        })
-        .collect();
-    Table { caption: "in percent".to_owned(), header, rows }
+impl TableView {
+    /// What reports show.
+    #[must_use]
+    pub fn report() -> Self {
+        let metrics = vec![Metric::Fpr, Metric::Auroc, Metric::AuprIn];
+        TableView { metrics, ..TableView::default() }
+    }
+}
+
+impl Evaluations {
+    /// Every method on every set, the best of each column marked; best first by the average of the first
+    /// metric.
+    #[must_use]
+    pub fn table(&self, options: &EvalOptions, view: &TableView) -> Table {
+        let columns = self.columns();
+        let mut sorted: Vec<&MethodResult> = self.results.iter().collect();
+        if let Some(metric) = view.metrics.first() {
+            let value = |result: &MethodResult| metric.value(&result.average).unwrap_or(f64::NAN);
+            sorted.sort_by(|a, b| match metric.prefers(1.0, 0.0) {
+                true => value(b).total_cmp(&value(a)),
+                false => value(a).total_cmp(&value(b)),
+            });
+        }
+        let mut header = vec![Heading::new("method")];
+        header.extend(view.costs.then(|| Heading::new("q")));
+        header.extend(headings(&columns, &view.metrics, options));
+        if view.costs {
+            header.extend(["fit s", "µs/row"].map(Heading::new));
+        }
+        let figures = cells_of(&sorted, &columns, &view.metrics, &self.leads);
+        let rows = sorted.iter().zip(figures).map(|(result, figures)| {
+            let mut cells = vec![Cell::from(&result.method)];
+            let fit = result.fit.as_ref();
+            if view.costs {
+                let q = fit.and_then(|fit| fit.components);
+                cells.push(q.map_or_else(none, |q| q.to_string().into()));
+            }
+            cells.extend(figures);
+            if view.costs {
+                let per_row = 1e6 * result.score.seconds / result.score.rows as f64;
+                cells.push(fit.map_or_else(none, |fit| format!("{:.2}", fit.seconds).into()));
+                cells.push(format!("{per_row:.1}").into());
+            }
+            cells
+        });
+        let rows: Vec<Vec<Cell>> = rows.collect();
+        let notes = self.notes(&rows, options);
+        Table { caption: "in percent".to_owned(), header, rows, notes }
+    }
+
+    fn notes(&self, rows: &[Vec<Cell>], options: &EvalOptions) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.full_spectrum.is_empty() {
+            notes.push(format!(
+                "In-distribution rows are test and {}.",
+                self.full_spectrum.join(", ")
+            ));
+        }
+        let seeds = self.results.iter().filter_map(|result| result.seeds.as_ref());
+        if let Some(most) = seeds.map(|seeds| seeds.runs.len()).max() {
+            notes.push(format!(
+                "Mean ± standard deviation over {most} seeds; methods without ± draw nothing."
+            ));
+        }
+        if rows.iter().flatten().any(|cell| cell.by_chance) {
+            let rate = Metric::Fpr.label(options);
+            notes.push(format!(
+                "† Not better than the second by more than chance ({} level, two-sided; AUROC: DeLong's \
+                 test, {rate}: paired bootstrap).",
+                share(CHANCE)
+            ));
+        }
+        notes
+    }
+}
+
+/// What is there if there is no number.
+fn none() -> Cell {
+    Cell::from("–")
+}
+
+/// Everything that the figures of a result are taken over.
+pub(crate) fn columns_of(result: &MethodResult) -> Vec<Over> {
+    let groups = result.groups.keys().cloned().map(Over::Group);
+    let sets = result.sets.keys().cloned().map(Over::Set);
+    std::iter::once(Over::Average).chain(groups).chain(sets).collect()
+}
+
+/// The names of columns of figures.
+pub(crate) fn headings(
+    columns: &[Over],
+    metrics: &[Metric],
+    options: &EvalOptions,
+) -> Vec<Heading> {
+    let of = |over: &Over| {
+        let heading = |metric: &Metric| {
+            Heading::new(metric.label(options)).of(over.name()).better(metric.better())
+        };
+        metrics.iter().map(heading).collect::<Vec<_>>()
+    };
+    columns.iter().flat_map(of).collect()
+}
+
+/// Figures in percent; where there are several rows, the best and the second of each column stand out.
+pub(crate) fn cells_of(
+    results: &[&MethodResult],
+    columns: &[Over],
+    metrics: &[Metric],
+    leads: &[Lead],
+) -> Vec<Vec<Cell>> {
+    let mut rows: Vec<Vec<Cell>> = vec![Vec::new(); results.len()];
+    for over in columns {
+        for &metric in metrics {
+            let values: Vec<Option<f64>> =
+                results.iter().map(|result| metric.value(&result.figures(over)?)).collect();
+            let best_of = |values: &mut dyn Iterator<Item = f64>| {
+                values.reduce(|a, b| if metric.prefers(b, a) { b } else { a })
+            };
+            let several = results.len() > 1;
+            let best = best_of(&mut values.iter().flatten().copied()).filter(|_| several);
+            let second = best.and_then(|best| {
+                best_of(&mut values.iter().flatten().copied().filter(|v| metric.prefers(best, *v)))
+            });
+            for ((result, value), row) in results.iter().zip(&values).zip(&mut rows) {
+                let Some(value) = *value else {
+                    row.push(none());
+                    continue;
+                };
+                let is_lead = |lead: &&Lead| {
+                    lead.over == *over && lead.metric == metric.name() && lead.best == result.method
+                };
+                let interval = match over {
+                    Over::Set(name) => {
+                        result.sets[name].intervals.and_then(|all| metric.interval(&all))
+                    }
+                    Over::Average | Over::Group(_) => None,
+                };
+                row.push(Cell {
+                    text: percent(value),
+                    spread: result.spread(over).and_then(|sd| metric.value(&sd)).map(percent),
+                    interval: interval.map(|ends| ends.map(percent)),
+                    best: best == Some(value),
+                    second: second == Some(value),
+                    by_chance: leads.iter().find(is_lead).is_some_and(|lead| lead.by_chance),
+                });
+            }
+        }
+    }
+    rows
 }
 
 /// Why methods have no results, folded away.
 pub(crate) fn left_out(without: &[LeftOut]) -> Option<Block> {
     let cells = |left: &LeftOut| vec![left.method.as_str().into(), left.reason.as_str().into()];
     let table = Table {
-        header: ["method", "why it has no result"].map(str::to_owned).to_vec(),
+        header: ["method", "why it has no result"].map(Into::into).to_vec(),
         rows: without.iter().map(cells).collect(),
         ..Table::default()
     };
     let title = "Methods without a result".to_owned();
     (!without.is_empty()).then(|| Block::Folded(title, vec![Block::Table(table)]))
-}
-
-/// The columns of [`numbers`].
-pub(crate) fn metric_names(
-    result: &MethodResult,
-    options: &EvalOptions,
-    with_precision: bool,
-) -> Vec<String> {
-    let rate = rate_name(options).to_uppercase();
-    let mut names = Vec::new();
-    for set in std::iter::once("average").chain(result.sets.keys().map(String::as_str)) {
-        names.extend([format!("{set} {rate}"), format!("{set} AUROC")]);
-        if with_precision {
-            names.push(format!("{set} AUPR"));
-        }
-    }
-    names
-}
-
-/// Rate, AUROC and, if wanted, AUPR: the average and each set's.
-pub(crate) fn numbers(result: &MethodResult, with_precision: bool) -> Vec<Number> {
-    let average = &result.average;
-    let mut row = vec![Number::lower(average.fpr), Number::higher(average.auroc)];
-    if with_precision {
-        row.push(Number::higher(average.aupr_in));
-    }
-    for evaluation in result.sets.values() {
-        let intervals = evaluation.intervals.as_ref();
-        row.push(Number::lower(evaluation.fpr).within(intervals.map(|found| found.fpr)));
-        row.push(Number::higher(evaluation.auroc).within(intervals.map(|found| found.auroc)));
-        if with_precision {
-            row.push(Number::higher(evaluation.aupr_in));
-        }
-    }
-    row
-}
-
-/// Numbers as cells; where there are several rows, the best of each column stands out.
-pub(crate) fn best_marked(rows: &[Vec<Number>]) -> Vec<Vec<Cell>> {
-    let is_best = |column: usize, value: f64| {
-        rows.len() > 1
-            && rows.iter().all(|row| {
-                let Some(other) = row.get(column) else { return true };
-                if other.higher { value >= other.value } else { value <= other.value }
-            })
-    };
-    let cell = |(column, number): (usize, &Number)| Cell {
-        text: percent(number.value),
-        interval: number.interval.map(|ends| ends.map(percent)),
-        best: is_best(column, number.value),
-    };
-    rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect()
 }

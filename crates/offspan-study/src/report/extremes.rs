@@ -1,6 +1,6 @@
 //! The rows at both ends of the scores, with the numbers by which they can be looked up.
 
-use offspan_report::page::{Block, Cell, Picture, Section, Table};
+use offspan_report::page::{Block, Cell, Heading, Picture, Section, Table};
 
 use super::overview::short;
 use super::terms::p_value;
@@ -53,11 +53,11 @@ fn table(caption: &str, sets: &[&SetPortrait], highest: bool, threshold: f64) ->
         }
         cells
     });
-    let mut header = ["set", "row", "score", "called"].map(str::to_owned).to_vec();
-    header.extend(explained.then(|| "what speaks loudest".to_owned()));
-    let rows_of_table = cells.collect();
-    let mut blocks =
-        vec![Block::Table(Table { caption: caption.to_owned(), header, rows: rows_of_table })];
+    let mut header: Vec<Heading> = ["set", "row", "score", "called"].map(Into::into).to_vec();
+    header.extend(explained.then(|| "what speaks loudest".into()));
+    let table =
+        Table { caption: caption.to_owned(), header, rows: cells.collect(), ..Table::default() };
+    let mut blocks = vec![Block::Table(table)];
     let pictures: Vec<Picture> = rows
         .iter()
         .filter_map(|(score, set, row)| {

@@ -18,6 +18,7 @@ use crate::Result;
 use crate::evaluation::Evaluations;
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
+use crate::published::beside_blocks;
 
 /// Makes the folder of a report, so that one that cannot be made is known before the work.
 ///
@@ -30,10 +31,12 @@ pub fn prepare(folder: &Path) -> Result<()> {
 /// The files of a report, without its plots.
 #[must_use]
 pub fn files() -> Vec<String> {
-    ["report.html", "results.md", "results.csv", "results.json"].map(str::to_owned).to_vec()
+    ["report.html", "results.md", "results.csv", "results.tex", "results.json"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
-/// Writes `report.html`, its plots, and the table of methods as Markdown, CSV and JSON into a
+/// Writes `report.html`, its plots, and the table of methods as Markdown, CSV, LaTeX and JSON into a
 /// folder, which is made where it is missing. Returns where the page is.
 ///
 /// # Errors
@@ -50,6 +53,8 @@ pub fn write(
     let mut sections =
         vec![facts(portrait), overview::methods(portrait, comparison, &evaluations.without)];
     sections.extend(portrait_sections(portrait, &mut album)?);
+    let theirs = beside_blocks(&portrait.pack, &evaluations.results, evaluations.preset.as_ref());
+    sections.extend((!theirs.is_empty()).then(|| section("Beside the paper", theirs)));
     let page = Page {
         title: format!("{} on {}", portrait.method, portrait.pack),
         lead: lead(portrait),
@@ -59,6 +64,7 @@ pub fn write(
     folder.plots(&album)?;
     folder.text("results.md", &comparison.markdown())?;
     folder.text("results.csv", &comparison.csv())?;
+    folder.text("results.tex", &comparison.latex())?;
     folder.json("results.json", document)?;
     folder.page("report.html", &page)
 }

@@ -1,6 +1,6 @@
 //! What a joint score is made of, and which of its terms catches which set.
 
-use offspan_report::page::{Block, Cell, Section, Table};
+use offspan_report::page::{Block, Cell, Heading, Section, Table};
 
 use super::ORDINARY;
 use crate::portrait::{Portrait, TermPortrait};
@@ -15,8 +15,8 @@ pub(super) fn section(portrait: &Portrait) -> Option<Section> {
                 term's p-value says how often an ordinary sample is as unusual by this term: around 0.5 it \
                 has nothing to say, and the closer to 0, the more it speaks against the sample. The table \
                 shows the median of each set; in bold, the term that is surest about an OoD set.";
-    let mut header = vec!["term".to_owned(), "weight".to_owned(), ORDINARY.to_owned()];
-    header.extend(portrait.ood.iter().map(|(set, _)| set.name.clone()));
+    let mut header: Vec<Heading> = vec!["term".into(), "weight".into(), ORDINARY.into()];
+    header.extend(portrait.ood.iter().map(|(set, _)| Heading::new(&set.name)));
     let sum: f64 = portrait.terms.iter().map(|term| term.weight).sum();
     let row = |term: &TermPortrait| {
         let mut cells: Vec<Cell> = vec![
@@ -34,6 +34,7 @@ pub(super) fn section(portrait: &Portrait) -> Option<Section> {
         caption: "Median p-value of each term".to_owned(),
         header,
         rows: portrait.terms.iter().map(row).collect(),
+        ..Table::default()
     };
     let blocks = vec![Block::Text(text.to_owned()), Block::Table(table)];
     Some(super::section("What the score is made of", blocks))

@@ -284,8 +284,9 @@ fn findings(measured: &Measured) -> Findings {
     }));
     let table = Table {
         caption: "errors relative to the exact residual; AUROC in percent".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows,
+        ..Table::default()
     };
     let text = format!(
         "Kernel PCA of {} training rows from their full kernel matrix, and by approximations of growing \

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use offspan::io::{Dataset, OwnedRows};
 use offspan::{Detector, FitOptions, Silent};
-use offspan_report::page::{Block, Table};
+use offspan_report::page::Block;
 use offspan_report::plot::{Bar, Bars, Plot};
+use offspan_report::table::{Heading, Table};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -15,6 +16,7 @@ use super::run::Run;
 use super::runner::Runner;
 use crate::folder::Album;
 use crate::portrait::sample;
+use crate::published::COSTS;
 use crate::report::section;
 use crate::words::{bytes, duration, grouped};
 use crate::{Result, StudyError};
@@ -142,8 +144,9 @@ fn findings(runner: &Runner<'_>, measured: &[Measured], threads: usize) -> Findi
             "measured once on this machine with {threads} threads; N training rows, width m, M features or \
              landmarks, q directions"
         ),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: rows.collect(),
+        ..Table::default()
     };
     let bars = |title: String,
                 x_label: &str,
@@ -207,7 +210,20 @@ fn findings(runner: &Runner<'_>, measured: &[Measured], threads: usize) -> Findi
     let notes = measured.iter().filter_map(|cost| cost.as_ref().err().cloned().map(Block::Note));
     let mut blocks = vec![Block::Text(text)];
     blocks.extend(notes);
-    blocks.extend([plots, Block::Table(table.clone())]);
+    blocks.extend([plots, Block::Table(table.clone()), theirs()]);
     let json = json!({ "threads": threads, "costs": costs });
     Findings { name: "cost", section: section("Time and storage", blocks), album, table, json }
+}
+
+/// What the paper gives, on a machine of another kind.
+fn theirs() -> Block {
+    let table = Table {
+        caption: "theirs: ResNet50 on ImageNet-1K, one RTX 3090, per sample".to_owned(),
+        header: ["method", "time", "memory"].map(Heading::new).to_vec(),
+        rows: COSTS
+            .map(|(method, time, memory)| vec![method.into(), time.into(), memory.into()])
+            .to_vec(),
+        ..Table::default()
+    };
+    Block::Folded("The paper's own times".to_owned(), vec![Block::Table(table)])
 }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use offspan::metrics::EvalOptions;
-use offspan_report::page::{Block, Cell, Page, Section, Table};
+use offspan_report::page::{Block, Cell, Heading, Page, Section, Table};
 use serde_json::{Value, json};
 
 use super::runner::Row;
-use crate::evaluation::{best_marked, metric_names, name_the_rate, numbers};
+use crate::evaluation::{Metric, cells_of, columns_of, headings, name_the_rate};
 use crate::folder::{Album, Folder, made_by};
+use crate::published::{PaperRow, rows_beside};
 use crate::{Result, StudyError};
 
 /// What a study found.
@@ -28,6 +29,7 @@ impl Findings {
     pub(super) fn write(&self, folder: &Folder, pack: &str) -> Result<PathBuf> {
         folder.text(&format!("{}.md", self.name), &self.markdown())?;
         folder.text(&format!("{}.csv", self.name), &self.table.csv())?;
+        folder.text(&format!("{}.tex", self.name), &self.table.latex())?;
         folder.json(
             &format!("{}.json", self.name),
             &json!({ "schema": "offspan.study/1", "study": self.name, "pack": pack, "results": self.json }),
@@ -56,14 +58,13 @@ impl Findings {
 /// Runs as a table: labels, q, numbers, flags.
 pub(super) fn table(labels: &[&str], rows: &[Row], options: &EvalOptions) -> Table {
     let results: Vec<_> = rows.iter().filter_map(|row| row.outcome.as_ref().ok()).collect();
-    let names = results.first().map_or(Vec::new(), |first| metric_names(first, options, false));
-    let marked =
-        best_marked(&results.iter().map(|result| numbers(result, false)).collect::<Vec<_>>());
-    let mut marked = marked.into_iter();
-    let mut header: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
-    header.push("q".to_owned());
+    let columns = results.first().map_or(Vec::new(), |first| columns_of(first));
+    let names = headings(&columns, &Metric::USUAL, options);
+    let mut marked = cells_of(&results, &columns, &Metric::USUAL, &[]).into_iter();
+    let mut header: Vec<Heading> = labels.iter().map(|&label| Heading::new(label)).collect();
+    header.push("q".into());
     header.extend(names.iter().cloned());
-    header.push("flags".to_owned());
+    header.push("flags".into());
     let cells = |row: &Row| {
         let mut cells: Vec<Cell> = row.labels.iter().cloned().map(Cell::from).collect();
         match &row.outcome {
@@ -77,7 +78,24 @@ pub(super) fn table(labels: &[&str], rows: &[Row], options: &EvalOptions) -> Tab
         cells.push(row.command.clone().into());
         cells
     };
-    Table { caption: "in percent".to_owned(), header, rows: rows.iter().map(cells).collect() }
+    let rows = rows.iter().map(cells).collect();
+    Table { caption: "in percent".to_owned(), header, rows, ..Table::default() }
+}
+
+/// The paper's lines beside those of a study, folded away; `of` finds the paper's line by the labels of ours.
+pub(super) fn beside_the_paper(
+    labels: &[&str],
+    pack: &str,
+    rows: &[Row],
+    of: impl Fn(&[String]) -> Option<PaperRow>,
+) -> Option<Block> {
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push((row.labels.clone(), row.outcome.as_ref().ok(), of(&row.labels)));
+    }
+    let table = rows_beside(labels, pack, lines)?;
+    let title = "Beside the paper's own figures, which are theirs and on their data".to_owned();
+    Some(Block::Folded(title, vec![Block::Table(table)]))
 }
 
 /// Fails if no run gave anything: such a study would be an empty page.

@@ -2,13 +2,14 @@
 
 use offspan_report::page::Block;
 
-use super::findings::{Findings, check_some, document, failures, table};
+use super::findings::{Findings, beside_the_paper, check_some, document, failures, table};
 use super::ranking::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::widths::Widths;
 use crate::Result;
 use crate::folder::Album;
+use crate::published::{PaperRow, paper_row};
 use crate::report::section;
 
 const LABELS: &[&str] = &["kernel", "cosine", "map"];
@@ -76,8 +77,23 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let shown: Vec<Row> = rows.iter().map(shown).collect();
     blocks.push(bars(&mut album, "kernels", &shown, &runner.options));
     blocks.push(Block::Table(table.clone()));
+    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings { name: "kernels", section: section("Kernels", blocks), album, table, json })
+}
+
+/// The paper's line for the same kernel and map.
+fn paper_line(labels: &[String]) -> Option<PaperRow> {
+    let [kernel, cosine, map] = labels else { return None };
+    let cosine = cosine == "yes";
+    let (kernel, variant) = match (kernel.as_str(), map.as_str()) {
+        ("linear", "none") => (if cosine { "cosine" } else { "pca" }.to_owned(), ""),
+        (kernel, map) => {
+            let variant = if map == "Nyström" { "nystrom" } else { map };
+            (if cosine { format!("cosine-{kernel}") } else { kernel.to_owned() }, variant)
+        }
+    };
+    paper_row("kernels", "resnet50", &kernel, variant)
 }
 
 /// The kernel's whole name in one label: cosine gaussian.
@@ -88,4 +104,26 @@ fn shown(row: &Row) -> Row {
         labels => labels.to_vec(),
     };
     Row { labels, ..row.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_paper_has_its_line_here() {
+        let maps = [("linear", "none"), ("polynomial", "Nyström"), ("polynomial", "random")]
+            .into_iter()
+            .chain([("laplacian", "Nyström"), ("laplacian", "random")])
+            .chain([("gaussian", "Nyström"), ("gaussian", "random")]);
+        let lines =
+            maps.flat_map(|(kernel, map)| ["yes", "no"].map(|cosine| [kernel, cosine, map]));
+        let found: Vec<String> = lines
+            .map(|labels| paper_line(&labels.map(str::to_owned)).unwrap().average.pair())
+            .collect();
+        assert_eq!(found.len(), 14);
+        assert_eq!(found[10], "38.15 / 91.02", "cosine gaussian by Nyström");
+        let linear = ["linear", "yes", "Nyström"].map(str::to_owned);
+        assert!(paper_line(&linear).is_none(), "the paper has none");
+    }
 }

@@ -1,6 +1,7 @@
 //! Packs of several layers of one network side by side.
 
 use offspan_report::page::Block;
+use offspan_report::table::{Cell, Heading, Table};
 
 use super::findings::{Findings, check_some, document, failures, table};
 use super::ranking::bars;
@@ -8,6 +9,7 @@ use super::run::Run;
 use super::runner::{Row, Runner};
 use crate::Result;
 use crate::folder::Album;
+use crate::published::{FIGURES, Figure, THEIRS, network_in_words};
 use crate::report::section;
 
 const LABELS: &[&str] = &["layer", "method"];
@@ -42,6 +44,23 @@ pub(super) fn study(layers: &[Runner<'_>]) -> Result<Findings> {
     blocks.extend(failures(&rows));
     blocks.push(bars(&mut album, "layers", &rows, options));
     blocks.push(Block::Table(table.clone()));
+    blocks.push(theirs());
     let json = document(LABELS, &rows, options);
     Ok(Findings { name: "layers", section: section("Layers", blocks), album, table, json })
+}
+
+/// The layers of the paper's network, which are nobody else's.
+fn theirs() -> Block {
+    let figures: Vec<&Figure> = FIGURES.iter().filter(|figure| figure.table == "layers").collect();
+    let row = |figure: &&Figure| -> Vec<Cell> {
+        vec![figure.variant.into(), figure.method.into(), figure.pair().into()]
+    };
+    let network = figures.first().map_or("", |figure| network_in_words(figure.network));
+    let table = Table {
+        caption: format!("FPR95 / AUROC in percent, averages over OoD sets, {network}: {THEIRS}"),
+        header: ["layer", "method", "theirs"].map(Heading::new).to_vec(),
+        rows: figures.iter().map(row).collect(),
+        ..Table::default()
+    };
+    Block::Folded("The paper's own layers".to_owned(), vec![Block::Table(table)])
 }

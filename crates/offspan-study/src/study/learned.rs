@@ -2,12 +2,13 @@
 
 use offspan_report::page::Block;
 
-use super::findings::{Findings, check_some, document, failures, table};
+use super::findings::{Findings, beside_the_paper, check_some, document, failures, table};
 use super::ranking::bars;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use crate::Result;
 use crate::folder::Album;
+use crate::published::{FIGURES, paper_row};
 use crate::report::section;
 use crate::words::three_digits;
 
@@ -44,6 +45,13 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
         rows.iter().map(|row| Row { labels: row.labels[..1].to_vec(), ..row.clone() }).collect();
     blocks.push(bars(&mut album, "learned", &shown, &runner.options));
     blocks.push(Block::Table(table.clone()));
+    let paper_line = |labels: &[String]| {
+        let figure = FIGURES
+            .iter()
+            .find(|figure| figure.table == "learned" && labels[0] == figure.method)?;
+        paper_row("learned", figure.network, figure.method, figure.variant)
+    };
+    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {
         name: "learned",

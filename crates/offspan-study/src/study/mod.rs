@@ -9,7 +9,6 @@ mod approximation;
 mod cache;
 mod cost;
 mod findings;
-mod fingerprint;
 mod kernels;
 mod layers;
 mod learned;
@@ -28,8 +27,9 @@ use offspan::Observer;
 use offspan::io::Pack;
 use offspan::metrics::EvalOptions;
 use offspan_report::page::Table;
+use offspan_report::table::Format;
 
-use crate::evaluation::Sets;
+use crate::evaluation::{OwnMethod, Sets};
 use crate::folder::Folder;
 use crate::{Result, StudyError};
 
@@ -67,6 +67,8 @@ pub struct Settings<'a> {
     pub options: EvalOptions,
     /// Figures of the paper to put beside.
     pub published: Option<Table>,
+    /// Methods of the user's own in the comparison of methods, which `paper` has.
+    pub own: &'a [&'a dyn OwnMethod],
     /// Who watches.
     pub observer: &'a dyn Observer,
 }
@@ -96,6 +98,12 @@ pub fn make(
     if let Some((flag, _)) = settings.common.iter().find(|(flag, _)| !study.uses(flag)) {
         return Err(StudyError::Setup(format!(
             "{flag} has no meaning for this study, which sets it itself"
+        )));
+    }
+    if let (false, Some(own)) = (study == Study::Paper, settings.own.first()) {
+        return Err(StudyError::Setup(format!(
+            "{} has no meaning for this study, which compares no methods; paper does",
+            own.name()
         )));
     }
     let sets = packs.iter().map(Sets::of).collect::<Result<Vec<_>>>()?;
@@ -139,23 +147,43 @@ fn find_out(
         Study::Approximation => approximation::study(runner),
         Study::Cost => cost::study(runner),
         Study::Learned => learned::study(runner),
-        Study::Paper => return paper::study(&runners, settings.published.as_ref(), folder),
+        Study::Paper => {
+            return paper::study(&runners, settings.own, settings.published.as_ref(), folder);
+        }
     }?;
     findings.write(folder, runner.pack)
 }
 
 impl Study {
+    /// Every study by its name.
+    const NAMES: [(&'static str, Study); 8] = [
+        ("kernels", Study::Kernels),
+        ("sampling", Study::Sampling),
+        ("sensitivity", Study::Sensitivity),
+        ("layers", Study::Layers),
+        ("approximation", Study::Approximation),
+        ("cost", Study::Cost),
+        ("learned", Study::Learned),
+        ("paper", Study::Paper),
+    ];
+
+    /// The study of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, study)| *study).ok_or_else(|| {
+            let known: Vec<&str> = Self::NAMES.iter().map(|(known, _)| *known).collect();
+            StudyError::Setup(format!("study: expected one of {}, got {name}", known.join(", ")))
+        })
+    }
+
     /// The files that it writes into its folder, without plots and kept results.
     #[must_use]
     pub fn files(self) -> Vec<String> {
+        let alone = [self.table_name()];
         let names: &[&str] = match self {
-            Study::Kernels => &["kernels"],
-            Study::Sampling => &["sampling"],
-            Study::Sensitivity => &["sensitivity"],
-            Study::Layers => &["layers"],
-            Study::Approximation => &["approximation"],
-            Study::Cost => &["cost"],
-            Study::Learned => &["learned"],
             Study::Paper => &[
                 "paper",
                 "methods",
@@ -167,10 +195,39 @@ impl Study {
                 "cost",
                 "learned",
             ],
+            _ => &alone,
         };
-        let extensions = ["html", "md", "csv", "json"];
+        let extensions = ["html", "md", "csv", "tex", "json"];
         let of = |name: &&str| extensions.map(|extension| format!("{name}.{extension}"));
         names.iter().flat_map(of).collect()
+    }
+
+    /// The name of its table, or of its first one.
+    fn table_name(self) -> &'static str {
+        match self {
+            Study::Kernels => "kernels",
+            Study::Sampling => "sampling",
+            Study::Sensitivity => "sensitivity",
+            Study::Layers => "layers",
+            Study::Approximation => "approximation",
+            Study::Cost => "cost",
+            Study::Learned => "learned",
+            Study::Paper => "methods",
+        }
+    }
+
+    /// The file with its table in this format; none for text.
+    #[must_use]
+    pub fn file(self, format: Format) -> Option<String> {
+        let ending = match format {
+            Format::Text => return None,
+            Format::Markdown => "md",
+            Format::Csv => "csv",
+            Format::Latex => "tex",
+            Format::Json => "json",
+            Format::Html => "html",
+        };
+        Some(format!("{}.{ending}", self.table_name()))
     }
 
     /// Whether a flag for all methods changes anything in this study.

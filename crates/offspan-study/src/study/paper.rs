@@ -7,17 +7,18 @@ use offspan_report::page::{Block, Page, Section, Table};
 use serde_json::json;
 
 use super::findings::Findings;
-use super::fingerprint::thumbnails_fingerprint;
 use super::run::Run;
 use super::runner::{Row, Runner};
 use super::theirs::theirs;
 use super::{approximation, cost, kernels, layers, learned, sampling, sensitivity};
 use crate::evaluation::{
-    Evaluations, LeftOut, MethodResult, comparison, document, evaluate_detector, left_out,
-    reasons_against,
+    Evaluations, Evaluator, LeftOut, MethodResult, OwnMethod, TableView, document,
+    evaluate_detector, left_out, reasons_against,
 };
+use crate::fingerprint::thumbnails_fingerprint;
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
+use crate::published::beside_blocks;
 use crate::report::{facts, lead, portrait_sections, section};
 use crate::{Result, StudyError};
 
@@ -25,6 +26,7 @@ use crate::{Result, StudyError};
 /// is of the pack in question, the others of more layers of its network.
 pub(super) fn study(
     runners: &[Runner<'_>],
+    own: &[&dyn OwnMethod],
     published: Option<&Table>,
     folder: &Folder,
 ) -> Result<PathBuf> {
@@ -40,7 +42,7 @@ pub(super) fn study(
     runs.extend(layers::runs(runner));
     runner.run(runs)?;
 
-    let compared = methods.compare(runner)?;
+    let compared = methods.compare(runner, own)?;
     let mut sections = Vec::new();
     let mut words = Vec::new();
     match portrait(runner, &compared) {
@@ -117,7 +119,7 @@ fn every_method(runner: &Runner<'_>) -> Result<Methods> {
 }
 
 impl Methods {
-    fn compare(self, runner: &Runner<'_>) -> Result<Compared> {
+    fn compare(self, runner: &Runner<'_>, own: &[&dyn OwnMethod]) -> Result<Compared> {
         let mut evaluations = Evaluations { without: self.without, ..Evaluations::default() };
         let mut results = Vec::new();
         for (run, row) in self.runs.iter().zip(runner.run(self.runs.clone())?) {
@@ -133,12 +135,21 @@ impl Methods {
                 }
             }
         }
-        let table = comparison(&evaluations.results, &runner.options);
+        let mut evaluator = Evaluator::new(runner.sets, runner.options)?;
+        for method in own {
+            evaluator.own(*method, runner.observer)?;
+        }
+        let of_user = evaluator.evaluations();
+        evaluations.results.extend(of_user.results.iter().cloned());
+        evaluations.without.extend(of_user.without.iter().cloned());
+        let table = evaluations.table(&runner.options, &TableView::report());
         let text = "Every method of the paper's comparison that these features allow, best average first, \
                     each with its public defaults. FPR: share of OoD rows that pass, lower is better; \
                     AUROC and AUPR: higher is better.";
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
         blocks.extend(left_out(&evaluations.without));
+        let preset = runner.common("--preset").and_then(|name| name.parse().ok());
+        blocks.extend(beside_blocks(runner.pack, &evaluations.results, preset.as_ref()));
         let json = document(runner.pack, &evaluations, &runner.options);
         let findings = Findings {
             name: "methods",
@@ -176,7 +187,7 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
         let spec = runner.completed(run.clone()).spec()?;
         let detector = Detector::fit(&spec, sets.train, sets.head, &fit)?;
         let (result, scored) =
-            evaluate_detector(detector, &run.method, None, sets, &runner.options, observer)?;
+            evaluate_detector(detector, &run.method, sets, &runner.options, observer)?;
         let portrait =
             Portrait::of(runner.pack, sets, &result, &scored, &runner.options, observer)?;
         Ok(Portrait { best_of: Some(candidates), ..portrait })

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cache::Cache;
-use super::fingerprint::fingerprint;
 use super::run::{Run, setting};
 use crate::Result;
 use crate::evaluation::{MethodResult, Sets, fit_and_evaluate_each, in_a_pack};
+use crate::fingerprint::fingerprint;
 use crate::folder::Folder;
 use crate::hook::Hook;
 use crate::words::duration;
@@ -157,8 +157,7 @@ impl<'a> Runner<'a> {
                 if let Err(error @ offspan::Error::Io { .. }) = result {
                     return Err(error);
                 }
-                let outcome =
-                    result.map(|(result, _)| result).map_err(|error| in_a_pack(error).to_string());
+                let outcome = result.map_err(|error| in_a_pack(error).to_string());
                 if let Err(error) = self.cache.put(&self.key(&missing[index]), &outcome) {
                     failure.get_or_insert(error);
                 }

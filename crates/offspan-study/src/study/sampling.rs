@@ -2,12 +2,13 @@
 
 use offspan_report::page::Block;
 
-use super::findings::{Findings, check_some, document, failures, table};
+use super::findings::{Findings, beside_the_paper, check_some, document, failures, table};
 use super::ranking::bars;
 use super::run::Run;
 use super::runner::Runner;
 use crate::Result;
 use crate::folder::Album;
+use crate::published::paper_row;
 use crate::report::section;
 
 const LABELS: &[&str] = &["landmarks", "residual"];
@@ -36,6 +37,14 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     blocks.extend(failures(&rows));
     blocks.push(bars(&mut album, "sampling", &rows, &runner.options));
     blocks.push(Block::Table(table.clone()));
+    // The paper's residual is the plain one.
+    let paper_line = |labels: &[String]| match labels {
+        [sampling, residual] if residual == "plain" => {
+            paper_row("sampling", "resnet50", "kpca-nys", sampling)
+        }
+        _ => None,
+    };
+    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {
         name: "sampling",

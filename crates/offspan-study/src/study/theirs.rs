@@ -1,16 +1,14 @@
 //! What the paper's authors publish of their own runs, for orientation. It is theirs, on their data.
 
-use offspan::PRESETS;
-use offspan_report::page::{Block, Cell, Section, Table};
+use offspan::{PRESETS, Preset, Setting};
+use offspan_report::page::{Block, Section};
+use offspan_report::table::{Cell, Heading, Table};
 
+use crate::published::{FIGURES, Figure, ODDITIES, PAPER, PaperRow, THEIRS, network_in_words};
 use crate::report::section;
 use crate::{Result, StudyError};
 
-/// The paper.
-const PAPER: &str = "Kernel PCA for Out-of-Distribution Detection: Non-Linear Kernel Selection and \
-                     Approximation (Fang et al., TPAMI 2026, arXiv 2505.15284)";
-
-/// The authors' settings, and figures of the paper that the user has at hand.
+/// The authors' settings, all figures of the paper, and more that the user has at hand.
 pub(super) fn theirs(published: Option<&Table>) -> Section {
     let mut blocks = vec![
         Block::Note(format!(
@@ -19,7 +17,7 @@ pub(super) fn theirs(published: Option<&Table>) -> Section {
         )),
         Block::Text(
             "Settings with which they ran their networks, as their public code has them; --preset takes \
-             them by name."
+             them by name. Beside each, the average of the row in the paper that it reproduces."
                 .to_owned(),
         ),
         Block::Table(settings()),
@@ -29,43 +27,103 @@ pub(super) fn theirs(published: Option<&Table>) -> Section {
                 .to_owned(),
         ),
     ];
-    match published {
-        Some(table) => {
-            blocks.push(Block::Text("Figures from the paper, as given with --published.".to_owned()));
-            blocks.push(Block::Table(table.clone()));
-        }
-        None => blocks.push(Block::Text(
-            "The paper's tables of results are not part of offspan; --published FILE.csv puts those that \
-             you have at hand here."
-                .to_owned(),
-        )),
+    blocks.extend(tables());
+    let oddities = ODDITIES.join(" ");
+    blocks.push(Block::Note(format!("As printed, and odd: {oddities}")));
+    if let Some(table) = published {
+        blocks.push(Block::Text("More figures, as given with --published.".to_owned()));
+        blocks.push(Block::Table(table.clone()));
     }
     section("The paper's own", blocks)
 }
 
+/// Every table of results, each folded away.
+fn tables() -> Vec<Block> {
+    let mut kinds: Vec<(&str, &str)> = Vec::new();
+    for figure in FIGURES.iter() {
+        if !kinds.contains(&(figure.table, figure.network)) {
+            kinds.push((figure.table, figure.network));
+        }
+    }
+    let folded = |(table, network): (&str, &str)| {
+        let title = format!("The paper's {table}: {}", network_in_words(network));
+        Block::Folded(title, vec![Block::Table(results(table, network))])
+    };
+    kinds.into_iter().map(folded).collect()
+}
+
+/// One table of the paper on one network, as printed.
+fn results(table: &str, network: &str) -> Table {
+    let figures: Vec<&Figure> = FIGURES
+        .iter()
+        .filter(|figure| (figure.table, figure.network) == (table, network))
+        .collect();
+    let mut lines: Vec<(&str, &str)> = Vec::new();
+    let mut sets: Vec<&str> = Vec::new();
+    for figure in &figures {
+        if !lines.contains(&(figure.method, figure.variant)) {
+            lines.push((figure.method, figure.variant));
+        }
+        if !sets.contains(&figure.set) {
+            sets.push(figure.set);
+        }
+    }
+    let has_variants = lines.iter().any(|(_, variant)| !variant.is_empty());
+    let row = |(method, variant): &(&str, &str)| {
+        let mut cells: Vec<Cell> = vec![(*method).into()];
+        cells.extend(has_variants.then(|| Cell::from(*variant)));
+        cells.extend(sets.iter().map(|set| {
+            let wanted = (*method, *variant, *set);
+            let found =
+                figures.iter().find(|figure| (figure.method, figure.variant, figure.set) == wanted);
+            Cell::from(found.map_or_else(|| "–".to_owned(), |figure| figure.pair()))
+        }));
+        cells
+    };
+    let mut header: Vec<Heading> = vec!["method".into()];
+    header.extend(has_variants.then(|| Heading::new("variant")));
+    header.extend(sets.iter().map(|set| Heading::new(*set)));
+    let caption = format!("FPR95 / AUROC in percent, {THEIRS}");
+    Table { caption, header, rows: lines.iter().map(row).collect(), ..Table::default() }
+}
+
 fn settings() -> Table {
-    let none = || "–".to_owned();
-    let rows = PRESETS.iter().flat_map(|preset| {
-        preset.settings.iter().map(move |setting| {
-            [
-                preset.name.to_owned(),
-                preset.network.to_owned(),
-                setting.method.to_owned(),
-                setting.gamma.map_or_else(none, |gamma| gamma.to_string()),
-                setting.size.map_or_else(none, |size| size.to_string()),
-                setting.explained_variance.to_string(),
-                setting.react.map_or_else(none, |clip| clip.to_string()),
-            ]
-            .map(Cell::from)
-            .to_vec()
-        })
-    });
-    let header = ["preset", "network", "method", "γ", "M", "explained variance", "ReAct clips at"];
+    let rows = PRESETS
+        .iter()
+        .flat_map(|preset| preset.settings.iter().map(move |setting| cells_of(preset, setting)));
+    let header = [
+        "preset",
+        "network",
+        "method",
+        "γ",
+        "M",
+        "explained variance",
+        "ReAct clips at",
+        "FPR95 / AUROC",
+    ];
     Table {
         caption: "theirs".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: rows.collect(),
+        ..Table::default()
     }
+}
+
+fn cells_of(preset: &Preset, setting: &Setting) -> Vec<Cell> {
+    let none = || "–".to_owned();
+    let row = PaperRow::of_preset(preset, setting.method);
+    [
+        preset.name.to_owned(),
+        preset.network.to_owned(),
+        setting.method.to_owned(),
+        setting.gamma.map_or_else(none, |gamma| gamma.to_string()),
+        setting.size.map_or_else(none, |size| size.to_string()),
+        setting.explained_variance.to_string(),
+        setting.react.map_or_else(none, |clip| clip.to_string()),
+        row.map_or_else(none, |row| row.average.pair()),
+    ]
+    .map(Cell::from)
+    .to_vec()
 }
 
 /// Figures of the paper from comma-separated text: a header, then rows.
@@ -86,9 +144,10 @@ pub fn published_table(text: &str) -> Result<Table> {
         )));
     }
     Ok(Table {
-        caption: "theirs, on their data".to_owned(),
-        header: header.clone(),
+        caption: THEIRS.to_owned(),
+        header: header.iter().map(Into::into).collect(),
         rows: rows.iter().map(|row| row.iter().cloned().map(Into::into).collect()).collect(),
+        ..Table::default()
     })
 }
 

@@ -156,7 +156,7 @@ fn try_all(
     };
     let options = EvalOptions::default();
     fit_and_evaluate_each(specs, &names, &trial.sets(), &options, &hook, |index, result| {
-        results.add(index, result.map(|(result, _)| result.average));
+        results.add(index, result.map(|result| result.average));
         Ok(())
     })
 }

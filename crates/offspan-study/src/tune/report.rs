@@ -49,8 +49,9 @@ pub fn table(tuned: &Tuned) -> Table {
     };
     Table {
         caption: "in percent".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
+        header: header.map(Into::into).to_vec(),
         rows: tuned.candidates.iter().enumerate().map(line).collect(),
+        ..Table::default()
     }
 }
 

@@ -28,12 +28,8 @@ pub(super) struct Trial<'a> {
 
 impl Trial<'_> {
     pub(super) fn sets(&self) -> Sets<'_> {
-        Sets {
-            train: &self.train,
-            test: &self.test,
-            ood: if self.given.is_empty() { &self.ood_rows } else { self.given },
-            head: self.head.as_ref(),
-        }
+        let ood = if self.given.is_empty() { &self.ood_rows } else { self.given };
+        Sets::new(&self.train, &self.test, ood, self.head.as_ref())
     }
 }
 

@@ -1,18 +1,12 @@
 //! NumPy's `.npz`: a ZIP archive of `.npy` files, stored as they are or deflated.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-use flate2::CrcReader;
-use flate2::read::DeflateDecoder;
+use std::path::Path;
 
 use super::matrix::Order;
 use super::npy::NpyArray;
-use super::observer::{Observer, check_interrupt};
-use super::spill::Spill;
-use super::{Bytes, Dataset, Labels, Matrix, labels, npy};
+use super::observer::Observer;
+use super::zip::Archive;
+use super::{Dataset, FeatureSource, Labels, Matrix, labels, npy};
 use crate::{Error, Result};
 
 const WHAT: &str = "a .npz file";
@@ -22,38 +16,32 @@ const FEATURES: [&str; 2] = ["features", "feat_list"];
 const LOGITS: [&str; 2] = ["logits", "logit_list"];
 const LABELS: [&str; 2] = ["labels", "label_list"];
 
-/// An open archive. Arrays that are stored as they are stay in it; deflated ones are written to a temporary file when
-/// they are opened.
-pub(super) struct Npz<'a> {
-    path: PathBuf,
-    observer: &'a dyn Observer,
-    bytes: Bytes,
-    members: BTreeMap<String, Member>,
-}
+/// What a score per row is called in OpenOOD's score files.
+const SCORES: [&str; 2] = ["scores", "conf"];
+/// What the names of arrays end in within the archive.
+const ENDING: &str = ".npy";
 
-/// Where in the archive an array lies, and how.
-#[derive(Debug)]
-struct Member {
-    data: Range<usize>,
-    deflated: bool,
-    /// Bytes when inflated.
-    size: u64,
-    checksum: u32,
+/// An open archive of arrays.
+pub(super) struct Npz<'a> {
+    archive: Archive<'a>,
 }
 
 impl<'a> Npz<'a> {
     /// `observer` may stop the work where an array has to be inflated.
     pub(super) fn open(path: &Path, observer: &'a dyn Observer) -> Result<Self> {
-        let bytes = Bytes::map(path)?;
-        let members =
-            directory(bytes.as_slice()).map_err(|reason| Error::malformed(path, WHAT, reason))?;
-        Ok(Npz { path: path.to_owned(), observer, bytes, members })
+        let archive = Archive::open(path, WHAT, observer, |name| name.ends_with(ENDING))?;
+        Ok(Npz { archive })
+    }
+
+    /// The names of the arrays.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.archive.names().map(|name| name.strip_suffix(ENDING).unwrap_or(name))
     }
 
     /// Features with the logits, labels and other tensors of the same rows.
     pub(super) fn dataset(&self) -> Result<Dataset<'static>> {
         let features = self.name_or_only(&FEATURES)?;
-        let name = self.path.display().to_string();
+        let name = self.archive.path.display().to_string();
         let mut dataset = Dataset::new(name, self.matrix(&features)?);
         if let Some(logits) = self.known(&LOGITS) {
             dataset = dataset.with_logits(self.matrix(logits)?)?;
@@ -61,10 +49,10 @@ impl<'a> Npz<'a> {
         if self.known(&LABELS).is_some() {
             dataset = dataset.with_labels(self.labels()?)?;
         }
-        let taken = |name: &String| {
-            *name == features || LOGITS.iter().chain(&LABELS).any(|known| name == known)
+        let taken = |name: &str| {
+            name == features || LOGITS.iter().chain(&LABELS).any(|known| name == *known)
         };
-        for name in self.members.keys().filter(|name| !taken(name)) {
+        for name in self.names().filter(|name| !taken(name)) {
             // An array of another length or type is something else and no business of ours.
             let Some(array) = self.floats(name)? else { continue };
             let shape = array.shape.clone();
@@ -74,8 +62,8 @@ impl<'a> Npz<'a> {
             {
                 let row: usize = shape[1..].iter().product();
                 let array = NpyArray { shape: vec![shape[0], row], ..array };
-                let rows = npy::matrix(&self.path, self.label(name), array)?;
-                dataset = dataset.with_extra(name.clone(), rows, &shape[1..])?;
+                let rows = npy::matrix(&self.archive.path, self.label(name), array)?;
+                dataset = dataset.with_extra(name, rows, &shape[1..])?;
             }
         }
         Ok(dataset)
@@ -94,11 +82,11 @@ impl<'a> Npz<'a> {
     /// The class labels.
     pub(super) fn labels(&self) -> Result<Labels> {
         let name = self.known(&LABELS).ok_or_else(|| self.missing(LABELS[0]))?;
-        labels::from_array(&self.path, self.label(name), self.array(name)?)
+        labels::from_array(&self.archive.path, self.label(name), self.array(name)?)
     }
 
     fn known<'n>(&self, names: &[&'n str]) -> Option<&'n str> {
-        names.iter().copied().find(|name| self.members.contains_key(*name))
+        names.iter().copied().find(|name| self.archive.has(&format!("{name}{ENDING}")))
     }
 
     fn name_or_only(&self, names: &[&str]) -> Result<String> {
@@ -106,13 +94,13 @@ impl<'a> Npz<'a> {
             return Ok(name.to_owned());
         }
         let mut tables = Vec::new();
-        for name in self.members.keys() {
+        for name in self.names() {
             if self.floats(name)?.is_some_and(|array| array.shape.len() == 2) {
                 tables.push(name);
             }
         }
         match tables.as_slice() {
-            [only] => Ok((*only).clone()),
+            [only] => Ok((*only).to_owned()),
             _ => Err(self.missing(names[0])),
         }
     }
@@ -126,213 +114,41 @@ impl<'a> Npz<'a> {
     }
 
     fn missing(&self, name: &str) -> Error {
-        let names: Vec<String> = self.members.keys().map(|name| format!("`{name}`")).collect();
+        let names: Vec<String> = self.names().map(|name| format!("`{name}`")).collect();
         let have = if names.is_empty() { "no arrays".to_owned() } else { names.join(", ") };
-        Error::MissingTensor { path: self.path.clone(), name: name.to_owned(), have }
+        Error::MissingTensor { path: self.archive.path.clone(), name: name.to_owned(), have }
     }
 
     fn label(&self, name: &str) -> String {
-        format!("{} `{name}`", self.path.display())
+        format!("{} `{name}`", self.archive.path.display())
     }
 
     fn matrix(&self, name: &str) -> Result<Matrix> {
-        npy::matrix(&self.path, self.label(name), self.array(name)?)
+        npy::matrix(&self.archive.path, self.label(name), self.array(name)?)
+    }
+
+    /// One score per row, as OpenOOD's score files have them; none if the archive has no such array.
+    pub(super) fn scores(&self) -> Result<Option<Vec<f64>>> {
+        let Some(name) = self.known(&SCORES).filter(|_| self.known(&FEATURES).is_none()) else {
+            return Ok(None);
+        };
+        let array = self.array(name)?;
+        let [rows] = array.shape[..] else {
+            return Err(Error::shape(self.label(name), "[rows]", format!("{:?}", array.shape)));
+        };
+        let column = NpyArray { shape: vec![rows, 1], ..array };
+        let column = npy::matrix(&self.archive.path, self.label(name), column)?;
+        let mut out = ndarray::Array2::zeros((rows, 1));
+        column.read_f64(0, out.view_mut())?;
+        Ok(Some(out.into_iter().collect()))
     }
 
     fn array(&self, name: &str) -> Result<NpyArray> {
-        let member = self.members.get(name).ok_or_else(|| self.missing(name))?;
         let label = self.label(name);
-        if !member.deflated {
-            return npy::parse_bytes(Path::new(&label), self.bytes.clone(), member.data.clone());
-        }
-        let bytes = self.inflated(member, Path::new(&label))?;
-        let whole = 0..bytes.as_slice().len();
-        npy::parse_bytes(Path::new(&label), bytes, whole)
-    }
-
-    /// A deflated array in a temporary file.
-    fn inflated(&self, member: &Member, label: &Path) -> Result<Bytes> {
-        let mut spill = Spill::new()?;
-        // One byte more than declared tells that there are more.
-        let data = &self.bytes.as_slice()[member.data.clone()];
-        let mut inflating =
-            CrcReader::new(DeflateDecoder::new(data).take(member.size.saturating_add(1)));
-        let mut piece = vec![0; 1 << 18];
-        loop {
-            check_interrupt(self.observer)?;
-            let count = inflating
-                .read(&mut piece)
-                .map_err(|error| Error::malformed(label, "a deflated array", error))?;
-            if count == 0 {
-                break;
-            }
-            spill.write_all(&piece[..count]).map_err(|error| spill.error(error))?;
-        }
-        let got = inflating.get_ref().limit();
-        let got = (member.size + 1).saturating_sub(got);
-        if got != member.size {
-            let reason = format!("expected {} bytes, got {got} or more", member.size);
-            return Err(Error::malformed(label, "a deflated array", reason));
-        }
-        if inflating.crc().sum() != member.checksum {
-            return Err(Error::malformed(label, "a deflated array", "its checksum is another one"));
-        }
-        spill.finish()
-    }
-}
-
-/// Reads little-endian numbers of an archive, none of them beyond its end.
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let end = self.at.checked_add(count)?;
-        let part = self.bytes.get(self.at..end)?;
-        self.at = end;
-        Some(part)
-    }
-
-    fn number(&mut self, bytes: usize) -> Option<u64> {
-        let part = self.take(bytes)?;
-        Some(part.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    }
-
-    fn skip(&mut self, count: usize) -> Option<()> {
-        self.take(count).map(drop)
-    }
-}
-
-const END: &[u8] = b"PK\x05\x06";
-const END_64: &[u8] = b"PK\x06\x06";
-const LOCATOR_64: &[u8] = b"PK\x06\x07";
-const ENTRY: &[u8] = b"PK\x01\x02";
-const LOCAL: &[u8] = b"PK\x03\x04";
-/// What stands in fields that are too small for their numbers, which are then elsewhere.
-const ELSEWHERE: u64 = 0xffff_ffff;
-/// Deflate makes nothing longer than so many times its input.
-const MOST_INFLATED: u64 = 1032;
-
-/// The arrays of an archive by their names.
-fn directory(bytes: &[u8]) -> Result<BTreeMap<String, Member>, String> {
-    if !bytes.starts_with(b"PK") {
-        let start = &bytes[..bytes.len().min(4)];
-        return Err(format!("it starts with {start:02x?}, not with PK"));
-    }
-    let truncated =
-        || "its directory is not where it should be; it is truncated or damaged".to_owned();
-    let (count, start) = end_of_directory(bytes).ok_or_else(truncated)?;
-    let mut cursor = Cursor { bytes, at: usize::try_from(start).map_err(|_| truncated())? };
-    let mut members = BTreeMap::new();
-    for _ in 0..count {
-        let entry = Entry::read(&mut cursor).ok_or_else(truncated)?;
-        let Some(name) = entry.name.strip_suffix(".npy") else { continue };
-        let member = entry.member(bytes).map_err(|reason| format!("`{name}`: {reason}"))?;
-        members.insert(name.to_owned(), member);
-    }
-    Ok(members)
-}
-
-/// Number of entries and where they begin.
-fn end_of_directory(bytes: &[u8]) -> Option<(u64, u64)> {
-    /// The record is last but for a comment, whose length has two bytes.
-    const FARTHEST: usize = 22 + 0xffff;
-    let from = bytes.len().saturating_sub(FARTHEST);
-    let end = from + bytes[from..].windows(END.len()).rposition(|part| part == END)?;
-    let mut cursor = Cursor { bytes, at: end + 10 };
-    let (mut count, _, mut start) = (cursor.number(2)?, cursor.number(4)?, cursor.number(4)?);
-    if let Some(at) = end.checked_sub(20)
-        && bytes[at..].starts_with(LOCATOR_64)
-    {
-        let place = Cursor { bytes, at: at + 8 }.number(8)?;
-        let mut cursor = Cursor { bytes, at: usize::try_from(place).ok()? };
-        if cursor.take(4)? != END_64 {
-            return None;
-        }
-        cursor.skip(28)?;
-        (count, _, start) = (cursor.number(8)?, cursor.number(8)?, cursor.number(8)?);
-    }
-    Some((count, start))
-}
-
-/// A file as the directory describes it.
-struct Entry {
-    flags: u64,
-    method: u64,
-    checksum: u64,
-    packed: u64,
-    size: u64,
-    local: u64,
-    name: String,
-}
-
-impl Entry {
-    fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
-        if cursor.take(4)? != ENTRY {
-            return None;
-        }
-        cursor.skip(4)?;
-        let (flags, method) = (cursor.number(2)?, cursor.number(2)?);
-        cursor.skip(4)?;
-        let (checksum, packed, size) = (cursor.number(4)?, cursor.number(4)?, cursor.number(4)?);
-        let (name, extra) = (cursor.number(2)? as usize, cursor.number(2)? as usize);
-        let comment = cursor.number(2)? as usize;
-        cursor.skip(8)?;
-        let local = cursor.number(4)?;
-        let name = String::from_utf8_lossy(cursor.take(name)?).into_owned();
-        let mut extra = Cursor { bytes: cursor.take(extra)?, at: 0 };
-        cursor.skip(comment)?;
-        let mut entry = Entry { flags, method, checksum, packed, size, local, name };
-        while let Some(kind) = extra.number(2) {
-            let length = extra.number(2)? as usize;
-            let mut field = Cursor { bytes: extra.take(length)?, at: 0 };
-            if kind == 1 {
-                // Those that did not fit, in this order.
-                for number in [&mut entry.size, &mut entry.packed, &mut entry.local] {
-                    if *number == ELSEWHERE {
-                        *number = field.number(8)?;
-                    }
-                }
-            }
-        }
-        Some(entry)
-    }
-
-    /// Where the file's bytes lie, after a look at what comes before them.
-    fn member(&self, bytes: &[u8]) -> Result<Member, String> {
-        let deflated = match self.method {
-            _ if self.flags & 1 != 0 => return Err("it is encrypted".to_owned()),
-            0 => false,
-            8 => true,
-            other => {
-                return Err(format!("expected a stored or deflated array, got method {other}"));
-            }
-        };
-        let data = self.data(bytes).ok_or_else(|| {
-            format!("its {} bytes are not in the archive; it is truncated or damaged", self.packed)
-        })?;
-        let most = if deflated { self.packed.saturating_mul(MOST_INFLATED) } else { self.packed };
-        if self.size > most || !deflated && self.size != self.packed {
-            return Err(format!(
-                "it declares {} bytes, which {} cannot hold",
-                self.size, self.packed
-            ));
-        }
-        Ok(Member { data, deflated, size: self.size, checksum: self.checksum as u32 })
-    }
-
-    fn data(&self, bytes: &[u8]) -> Option<Range<usize>> {
-        let mut cursor = Cursor { bytes, at: usize::try_from(self.local).ok()? };
-        if cursor.take(4)? != LOCAL {
-            return None;
-        }
-        cursor.skip(22)?;
-        let (name, extra) = (cursor.number(2)? as usize, cursor.number(2)? as usize);
-        cursor.skip(name + extra)?;
-        let start = cursor.at;
-        cursor.skip(usize::try_from(self.packed).ok()?)?;
-        Some(start..cursor.at)
+        let (bytes, part) = self
+            .archive
+            .file(&format!("{name}{ENDING}"), &label)?
+            .ok_or_else(|| self.missing(name))?;
+        npy::parse_bytes(Path::new(&label), bytes, part)
     }
 }

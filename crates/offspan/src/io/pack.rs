@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, Splits};
 use super::folder::{split_path, stem};
+use super::pack_file::{Described, SetGroup};
 use super::{
     Dataset, Head, Reading, feature_files, is_parts, open_head, open_with_neighbours, table,
 };
 use crate::{Error, Result};
 
 /// A folder with `train`, and where given `test`, `calibrate` (or `val`), `ood/NAME` or `ood/GROUP/NAME`,
-/// and `head`; or one with the feature caches of the paper's authors.
+/// `shifted/NAME`, `head` and `pack.toml`; or one with the feature caches of the paper's authors.
 #[non_exhaustive]
 pub struct Pack {
     /// The folder's name.
@@ -24,6 +25,11 @@ pub struct Pack {
     pub calibrate: Option<Dataset<'static>>,
     /// Out-of-distribution sets, by name.
     pub ood: Vec<Dataset<'static>>,
+    /// Groups of these sets: folders in `ood/`, and what `pack.toml` says.
+    pub groups: Vec<SetGroup>,
+    /// In-distribution rows of another appearance (covariate shift), by name: `shifted/NAME`, or sets of
+    /// `ood/` that `pack.toml` names so.
+    pub shifted: Vec<Dataset<'static>>,
     /// The network's last layer.
     pub head: Option<Head>,
 }
@@ -59,7 +65,12 @@ impl Pack {
         let (train, test, ood) = open_splits(folder, &reading)?;
         let mut pack = Self::new(name, train, test, ood, open_pack_head(folder)?)?;
         pack.calibrate = open_calibration(folder, &reading)?;
-        pack.calibrate.iter().try_for_each(|split| pack.check_split(split))?;
+        for (name, path) in sets_in(&folder.join("shifted"))? {
+            pack.shifted.push(open_split(&path, &name, &reading)?);
+        }
+        pack.describe(folder)?;
+        let more = pack.calibrate.iter().chain(&pack.shifted);
+        more.into_iter().try_for_each(|split| pack.check_split(split))?;
         Ok(pack)
     }
 
@@ -77,9 +88,61 @@ impl Pack {
         if let Some(head) = &head {
             head.check_width(train.width())?;
         }
-        let pack = Pack { name, train, test, calibrate: None, ood, head };
+        let (groups, shifted) = (Vec::new(), Vec::new());
+        let pack = Pack { name, train, test, calibrate: None, ood, groups, shifted, head };
         pack.test.iter().chain(&pack.ood).try_for_each(|split| pack.check_split(split))?;
         Ok(pack)
+    }
+
+    /// The same pack with its training rows changed, such as with labels.
+    ///
+    /// # Errors
+    /// If the change fails.
+    pub fn with_train(
+        self,
+        change: impl FnOnce(Dataset<'static>) -> Result<Dataset<'static>>,
+    ) -> Result<Self> {
+        Ok(Pack { train: change(self.train)?, ..self })
+    }
+
+    /// Takes over what `pack.toml` says, and the folders of `ood/` as groups.
+    fn describe(&mut self, folder: &Path) -> Result<()> {
+        let mut described = Described::read(folder)?;
+        for set in &self.ood {
+            if let Some((group, _)) = set.name.split_once('/') {
+                described.add(group, vec![set.name.clone()]);
+            }
+        }
+        let known: Vec<String> = self.ood.iter().map(|set| set.name.clone()).collect();
+        described.check(folder, &known)?;
+        let (shifted, ood): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ood)
+            .into_iter()
+            .partition(|set| described.shifted.contains(&set.name));
+        self.ood = ood;
+        for set in shifted {
+            if let Some(group) =
+                described.groups.iter().find(|group| group.sets.contains(&set.name))
+            {
+                return Err(Error::malformed(
+                    folder,
+                    "a pack folder",
+                    format!("{} is called shifted and also in the group {}", set.name, group.name),
+                ));
+            }
+            if self.shifted.iter().any(|other| other.name == set.name) {
+                return Err(Error::malformed(
+                    folder,
+                    "a pack folder",
+                    format!("{} is in ood/ and in shifted/", set.name),
+                ));
+            }
+            self.shifted.push(set);
+        }
+        self.groups = described.groups;
+        if let Some(name) = described.name {
+            self.name = name;
+        }
+        Ok(())
     }
 
     fn check_split(&self, split: &Dataset<'_>) -> Result<()> {
@@ -121,7 +184,7 @@ fn open_splits(folder: &Path, reading: &Reading) -> Result<Splits> {
         ));
     };
     let test = split_path(&folder.join("test"));
-    let ood = ood_sets(&folder.join("ood"))?;
+    let ood = sets_in(&folder.join("ood"))?;
     let has_table =
         [&train].into_iter().chain(&test).chain(ood.values()).any(|path| table::is_table(path));
     if !has_table {
@@ -162,7 +225,7 @@ fn open_split(path: &Path, name: &str, reading: &Reading) -> Result<Dataset<'sta
 }
 
 /// The sets in a folder by their names; those in a folder inside it are called `FOLDER/NAME`.
-fn ood_sets(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
+fn sets_in(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     if !folder.is_dir() {
         return Ok(BTreeMap::new());
     }

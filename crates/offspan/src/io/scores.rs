@@ -6,14 +6,16 @@ use std::path::Path;
 use csv::ByteRecord;
 use ndarray::Array2;
 
+use super::npz::Npz;
+use super::observer::Silent;
 use super::stream::{csv_error, csv_reader, line_of, number, shown};
 use super::{FeatureSource, npy};
 use crate::{Error, Result};
 
 const WHAT: &str = "a file of scores";
 
-/// Scores from a one-dimensional `.npy` file, or from the column `score` of a `.csv` file; none if the
-/// file is of another kind, such as features.
+/// Scores from a one-dimensional `.npy` file, from the column `score` of a `.csv` file, or from `conf` or `scores` of a
+/// `.npz` file, as OpenOOD writes it; none if the file is of another kind, such as features.
 ///
 /// # Errors
 /// If the file cannot be read, or a score in it is no number.
@@ -28,6 +30,10 @@ pub fn read_scores(path: impl AsRef<Path>) -> Result<Option<Vec<f64>>> {
                 column.read_f64(0, out.view_mut())?;
                 out.into_iter().collect()
             }
+            None => return Ok(None),
+        },
+        "npz" => match Npz::open(path, &Silent)?.scores()? {
+            Some(scores) => scores,
             None => return Ok(None),
         },
         _ => return Ok(None),

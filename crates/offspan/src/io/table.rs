@@ -12,7 +12,7 @@ mod decode;
 #[path = "table/absent.rs"]
 mod decode;
 
-pub(super) use decode::{open_dataset, open_labels, open_matrix};
+pub(super) use decode::{open_dataset, open_dataset_of, open_labels, open_matrix};
 
 /// What the names of such files end in.
 pub(super) const ENDINGS: [&str; 3] = ["parquet", "arrow", "feather"];
@@ -61,7 +61,7 @@ fn is_part(name: &str) -> bool {
 }
 
 /// The tables in a folder.
-fn tables_in(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn tables_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();

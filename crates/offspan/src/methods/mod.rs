@@ -1,6 +1,7 @@
 //! Every method, under one name, one fit and one score. One file per method.
 
 mod actsub;
+mod asked;
 mod auto;
 mod bank;
 mod cadref;
@@ -61,6 +62,7 @@ mod wdiscood;
 mod weiper;
 mod whitening;
 
+pub use asked::split_methods;
 pub use bank::BankSize;
 pub use catalogue::{CATALOGUE, MethodInfo, OPTIONS};
 pub use class_typical::Prototypes;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::asked::Asked;
 use super::catalogue::{LIST, Listed, OPTIONS};
 use super::option::{Given, Options};
 use super::preset::{PRESETS, Preset};
@@ -64,6 +65,12 @@ impl MethodOptions {
         self.given.insert("frequencies".to_owned(), Given::Frequencies(Box::new(parts)));
     }
 
+    /// The authors' settings that were asked for.
+    #[must_use]
+    pub fn preset(&self) -> Option<Preset> {
+        self.preset
+    }
+
     /// The seed of every random choice.
     #[must_use]
     pub fn seed(&self) -> u64 {
@@ -89,49 +96,81 @@ impl MethodOptions {
     }
 
     /// Every named method, with the options that it takes; an option that none of them takes is an
-    /// error. The name `all` stands for the whole catalogue.
+    /// error. The name `all` stands for the whole catalogue. A name may bring options of its own, which
+    /// come before these: `knn:neighbours=10`, `kpca-rff:gamma=0.3:no-cosine`.
     ///
     /// # Errors
     /// As [`MethodOptions::method`].
     pub fn methods(&self, names: &[impl AsRef<str>]) -> Result<Vec<(String, MethodSpec)>> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let mut methods: Vec<(&str, MethodSpec)> = Vec::new();
+        let mut methods: Vec<(Asked<'_>, MethodSpec)> = Vec::new();
         for &name in &names {
-            if name == ALL {
-                methods.extend(LIST.iter().map(|one| (one.info.name, one.default.clone())));
+            let asked = Asked::parse(name)?;
+            if asked.name != ALL {
+                let spec = default_of(asked.name)?;
+                methods.push((asked, spec));
+            } else if asked.own.is_empty() {
+                for one in LIST.iter() {
+                    methods.push((Asked::parse(one.info.name)?, one.default.clone()));
+                }
             } else {
-                methods.push((name, default_of(name)?));
+                let expected = "methods by their names where one has options of its own";
+                return Err(Error::parameter("method", expected, name));
             }
         }
         let mut unused: Vec<&str> = self.given.keys().map(String::as_str).collect();
         unused.retain(|name| *name != SEED);
-        for (name, spec) in &mut methods {
-            let given = match self.preset {
-                Some(preset) => &preset.fill(name, &self.given),
-                None => &self.given,
+        let mut preset_is_taken = false;
+        for (asked, spec) in &mut methods {
+            let all = self.overridden_by(&asked.own);
+            let given = match all.preset {
+                Some(preset) => &preset.fill(asked.name, &all.given),
+                None => &all.given,
             };
             let mut options = Options::setting(given);
             spec.params_mut().options(&mut options)?;
             let offered = options.offered();
-            unused.retain(|name| !offered.iter().any(|parameter| parameter.name() == *name));
+            let takes = |name: &str| offered.iter().any(|parameter| parameter.name() == name);
+            unused.retain(|name| !takes(name) || asked.own.given.contains_key(*name));
+            if let Some(name) = asked.own.given.keys().find(|name| *name != SEED && !takes(name)) {
+                return Err(without_meaning(name, asked.name.to_owned()));
+            }
+            if let Some(preset) = asked.own.preset.filter(|preset| !preset.knows(asked.name)) {
+                return Err(no_settings(preset, asked.name));
+            }
+            let knows = |preset: Preset| preset.knows(asked.name) && asked.own.preset.is_none();
+            preset_is_taken |= self.preset.is_some_and(knows);
         }
-        if let Some(preset) = self.preset {
-            let is_taken = methods.iter().any(|(name, _)| preset.knows(name));
-            unused.extend((!is_taken).then_some(PRESET));
+        if self.preset.is_some() && !preset_is_taken {
+            unused.push(PRESET);
         }
         if let Some(name) = unused.first() {
             let whom =
                 if names.is_empty() { "saved detectors".to_owned() } else { names.join(", ") };
-            let hint = match entry(&whom).filter(|listed| takes(listed, name)) {
-                Some(_) => "another option, such as the kernel, leaves it nothing to do".to_owned(),
-                None => what_is_taken(&whom),
-            };
-            return Err(Error::OptionWithoutMeaning { flag: (*name).to_owned(), whom, hint });
+            return Err(without_meaning(name, whom));
         }
-        self.check_preset(&names)?;
-        let checked =
-            |(name, spec): (&str, MethodSpec)| Ok((name.to_owned(), spec.check()?.spec().clone()));
+        let by_name = methods.iter().map(|(asked, _)| asked);
+        let by_name =
+            by_name.filter(|asked| asked.own.preset.is_none() && names.contains(&asked.label));
+        self.check_preset(&by_name.map(|asked| asked.name).collect::<Vec<_>>())?;
+        let checked = |(asked, spec): (Asked<'_>, MethodSpec)| {
+            Ok((asked.label.to_owned(), spec.check()?.spec().clone()))
+        };
         methods.into_iter().map(checked).collect()
+    }
+
+    /// Whether nothing was set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.preset.is_none()
+    }
+
+    /// These, but for what a method has of its own.
+    fn overridden_by(&self, own: &MethodOptions) -> MethodOptions {
+        let mut all = self.clone();
+        all.given.extend(own.given.clone());
+        all.preset = own.preset.or(all.preset);
+        all
     }
 
     /// A method of the paper at its defaults beside others at the authors' settings would mislead.
@@ -141,10 +180,7 @@ impl MethodOptions {
             .iter()
             .find(|name| !preset.knows(name) && PRESETS.iter().any(|other| other.knows(name)));
         match forgotten {
-            Some(name) => Err(Error::BadOption {
-                flag: PRESET.to_owned(),
-                reason: format!("{} has no settings for {name}", preset.name),
-            }),
+            Some(name) => Err(no_settings(preset, name)),
             None => Ok(()),
         }
     }
@@ -156,6 +192,21 @@ impl MethodSpec {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         MethodOptions::default().method(name).ok()
+    }
+
+    /// The same method with another seed; none if nothing of it is drawn.
+    ///
+    /// # Errors
+    /// If its parameters do not fit.
+    pub fn with_seed(&self, seed: u64) -> Result<Option<Self>> {
+        let given = BTreeMap::from([(SEED.to_owned(), Given::Text(seed.to_string()))]);
+        let mut spec = self.clone();
+        let mut options = Options::setting(&given);
+        spec.params_mut().options(&mut options)?;
+        if !options.offered().iter().any(|parameter| parameter.name() == SEED) {
+            return Ok(None);
+        }
+        Ok(Some(spec.check()?.spec().clone()))
     }
 }
 
@@ -199,6 +250,22 @@ fn no_such_option(name: &str) -> String {
     let hint = similar(&Named(name).to_string(), names)
         .map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
     format!("there is no such option{hint}")
+}
+
+fn no_settings(preset: Preset, method: &str) -> Error {
+    Error::BadOption {
+        flag: PRESET.to_owned(),
+        reason: format!("{} has no settings for {method}", preset.name),
+    }
+}
+
+/// That these methods do not take an option, and what they take.
+fn without_meaning(name: &str, whom: String) -> Error {
+    let hint = match entry(&whom).filter(|listed| takes(listed, name)) {
+        Some(_) => "another option, such as the kernel, leaves it nothing to do".to_owned(),
+        None => what_is_taken(&whom),
+    };
+    Error::OptionWithoutMeaning { flag: name.to_owned(), whom, hint }
 }
 
 /// Where to see what a method takes, or the list of it for programs.
@@ -312,6 +379,24 @@ mod tests {
         assert!(error(&both, "pca").ends_with("given together with explained_variance"));
         let expected = "sampling: expected low-energy or high-energy or uniform, got `best`";
         assert_eq!(error(&[("sampling", "best")], "kpca-nys"), expected);
+    }
+
+    #[test]
+    fn another_seed_changes_the_seed_alone() {
+        for method in CATALOGUE.iter() {
+            let spec = MethodSpec::named(method.name).unwrap();
+            let Some(same) = spec.with_seed(0).unwrap() else {
+                assert!(!method.takes("--seed"), "{}", method.name);
+                continue;
+            };
+            assert_eq!(same, spec, "{}", method.name);
+            let other = spec.with_seed(7).unwrap().unwrap();
+            assert_ne!(other, spec, "{}", method.name);
+            assert_eq!(other.with_seed(0).unwrap().unwrap(), spec, "{}", method.name);
+        }
+        let given = options(&[("gamma", "0.3"), ("landmarks", "64")]).unwrap();
+        let spec = given.method("kpca-nys").unwrap();
+        assert_eq!(spec.with_seed(0).unwrap().unwrap(), spec);
     }
 
     #[test]

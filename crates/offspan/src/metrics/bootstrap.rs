@@ -7,12 +7,18 @@
 use crate::numeric::percentile::quantile_of_sorted;
 use crate::numeric::random::{Random, Stream};
 
+use super::error::MetricError;
 use super::levels::{Level, Levels};
 use super::rule::FprRule;
 
 /// More resamples than this is taken for a slip: the ends of the interval move no further, and the
 /// memory for the replicates should not depend on a typing error.
 pub(super) const MAX_RESAMPLES: u32 = 1_000_000;
+
+/// Refuses a number of resamples that cannot be drawn.
+pub(super) fn check_resamples(got: u32) -> Result<(), MetricError> {
+    if (1..=MAX_RESAMPLES).contains(&got) { Ok(()) } else { Err(MetricError::BadResamples { got }) }
+}
 
 /// The percentile intervals of AUROC and FPR, in this order.
 ///
@@ -55,7 +61,7 @@ fn rows(levels: &Levels, of: fn(&Level) -> usize) -> Vec<usize> {
 }
 
 /// The quantiles `(1 ∓ level) / 2` of at least one value; sorts the values.
-fn percentile_interval(values: &mut [f64], level: f64) -> [f64; 2] {
+pub(super) fn percentile_interval(values: &mut [f64], level: f64) -> [f64; 2] {
     values.sort_unstable_by(f64::total_cmp);
     [
         quantile_of_sorted(values, (1.0 - level) / 2.0),

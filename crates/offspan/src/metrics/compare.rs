@@ -64,17 +64,22 @@ pub fn delong_compare(
     let variance =
         sample_variance(&d10) / count(d10.len()) + sample_variance(&d01) / count(d01.len());
     let std_error = variance.sqrt();
-    let p_value = if std_error > 0.0 {
+    let p_value = p_of(difference, std_error);
+    Ok(Comparison { auroc_a, auroc_b, difference, std_error, p_value })
+}
+
+/// Two-sided, of a normal error; with none, the limit.
+pub(super) fn p_of(difference: f64, std_error: f64) -> f64 {
+    if std_error > 0.0 {
         2.0 * upper_tail(difference.abs() / std_error)
     } else if difference == 0.0 {
         1.0
     } else {
         0.0
-    };
-    Ok(Comparison { auroc_a, auroc_b, difference, std_error, p_value })
+    }
 }
 
-fn check_paired(which: &'static str, a: &[f64], b: &[f64]) -> Result<(), MetricError> {
+pub(super) fn check_paired(which: &'static str, a: &[f64], b: &[f64]) -> Result<(), MetricError> {
     if a.len() == b.len() {
         Ok(())
     } else {
@@ -83,7 +88,7 @@ fn check_paired(which: &'static str, a: &[f64], b: &[f64]) -> Result<(), MetricE
 }
 
 /// With divisor `len - 1`; there are at least 2 values.
-fn sample_variance(values: &[f64]) -> f64 {
+pub(super) fn sample_variance(values: &[f64]) -> f64 {
     let n = count(values.len());
     let mean = values.iter().sum::<f64>() / n;
     values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)

@@ -71,6 +71,16 @@ pub enum MetricError {
         /// Rows scored by the second method.
         second: usize,
     },
+    /// There is not one answer, right or wrong, for each `InD` row.
+    #[error(
+        "expected one answer, right or wrong, for each of {rows} in-distribution rows, got {answers}"
+    )]
+    AnswersMismatch {
+        /// `InD` rows.
+        rows: usize,
+        /// Answers.
+        answers: usize,
+    },
     /// A name that is not an [`FprRule`](super::FprRule).
     #[error("unknown FPR rule: expected `at-least`, `authors` or `ood-positive`, got `{got}`")]
     UnknownRule {

@@ -7,6 +7,7 @@ use super::interval::Intervals;
 use super::interval_method::IntervalMethod;
 use super::levels::{Levels, count};
 use super::rule::FprRule;
+use super::selective::Selective;
 
 /// What [`evaluate`] computes and how.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -45,9 +46,47 @@ pub struct Evaluation {
     pub aupr_out: f64,
     /// See [`detection_error`](super::detection_error()).
     pub detection_error: f64,
+    /// The same rate by every rule.
+    #[serde(default)]
+    pub fpr_by_rule: FprByRule,
+    /// What needs to know which predictions are right; [`selective`](super::selective()) computes it.
+    #[serde(flatten)]
+    pub selective: Option<Selective>,
     /// Confidence intervals, if [`EvalOptions::interval`] asked for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<Intervals>,
+}
+
+/// The false positive rate by every rule, under the rules' names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FprByRule {
+    /// By [`FprRule::AtLeast`].
+    pub at_least: f64,
+    /// By [`FprRule::Authors`].
+    pub authors: f64,
+    /// By [`FprRule::OodPositive`].
+    pub ood_positive: f64,
+}
+
+impl FprByRule {
+    /// The rate by this rule.
+    #[must_use]
+    pub fn by(&self, rule: FprRule) -> f64 {
+        match rule {
+            FprRule::AtLeast => self.at_least,
+            FprRule::Authors => self.authors,
+            FprRule::OodPositive => self.ood_positive,
+        }
+    }
+
+    fn made(rate: impl Fn(FprRule) -> f64) -> Self {
+        FprByRule {
+            at_least: rate(FprRule::AtLeast),
+            authors: rate(FprRule::Authors),
+            ood_positive: rate(FprRule::OodPositive),
+        }
+    }
 }
 
 impl EvalOptions {
@@ -82,6 +121,8 @@ pub fn evaluate(
         aupr_in: levels.aupr_in(),
         aupr_out: levels.aupr_out(),
         detection_error: levels.detection_error(),
+        fpr_by_rule: FprByRule::made(|rule| levels.fpr(tpr, rule)),
+        selective: None,
         intervals,
     })
 }
@@ -99,6 +140,69 @@ pub struct Average {
     pub aupr_out: f64,
     /// Mean detection error.
     pub detection_error: f64,
+    /// Mean FPR by every rule.
+    #[serde(default)]
+    pub fpr_by_rule: FprByRule,
+    /// Means of what needs to know which predictions are right, where every set has it.
+    #[serde(flatten)]
+    pub selective: Option<Selective>,
+}
+
+impl Average {
+    /// The same made of each figure of several averages: their mean, say, or their spread.
+    ///
+    /// What needs to know which predictions are right is there if all have it.
+    #[must_use]
+    pub fn combined(several: &[Average], combine: impl Fn(&[f64]) -> f64) -> Self {
+        let of =
+            |get: &dyn Fn(&Average) -> f64| combine(&several.iter().map(get).collect::<Vec<f64>>());
+        let known: Option<Vec<Selective>> = several.iter().map(|one| one.selective).collect();
+        let selective = known.filter(|known| !known.is_empty()).map(|known| {
+            let of =
+                |get: fn(&Selective) -> f64| combine(&known.iter().map(get).collect::<Vec<f64>>());
+            Selective { aurc: of(|s| s.aurc), augrc: of(|s| s.augrc), oscr: of(|s| s.oscr) }
+        });
+        Average {
+            fpr: of(&|one| one.fpr),
+            auroc: of(&|one| one.auroc),
+            aupr_in: of(&|one| one.aupr_in),
+            aupr_out: of(&|one| one.aupr_out),
+            detection_error: of(&|one| one.detection_error),
+            fpr_by_rule: FprByRule::made(|rule| of(&|one| one.fpr_by_rule.by(rule))),
+            selective,
+        }
+    }
+}
+
+impl From<Evaluation> for Average {
+    /// The figures of one set, without intervals.
+    fn from(one: Evaluation) -> Self {
+        Average {
+            fpr: one.fpr,
+            auroc: one.auroc,
+            aupr_in: one.aupr_in,
+            aupr_out: one.aupr_out,
+            detection_error: one.detection_error,
+            fpr_by_rule: one.fpr_by_rule,
+            selective: one.selective,
+        }
+    }
+}
+
+impl From<Average> for Evaluation {
+    /// The same figures, without intervals.
+    fn from(mean: Average) -> Self {
+        Evaluation {
+            fpr: mean.fpr,
+            auroc: mean.auroc,
+            aupr_in: mean.aupr_in,
+            aupr_out: mean.aupr_out,
+            detection_error: mean.detection_error,
+            fpr_by_rule: mean.fpr_by_rule,
+            selective: mean.selective,
+            intervals: None,
+        }
+    }
 }
 
 /// The mean over `OoD` sets, or `None` when there are none.
@@ -109,14 +213,8 @@ pub fn average(evals: &[Evaluation]) -> Option<Average> {
     if evals.is_empty() {
         return None;
     }
-    let mean = |of: fn(&Evaluation) -> f64| evals.iter().map(of).sum::<f64>() / count(evals.len());
-    Some(Average {
-        fpr: mean(|eval| eval.fpr),
-        auroc: mean(|eval| eval.auroc),
-        aupr_in: mean(|eval| eval.aupr_in),
-        aupr_out: mean(|eval| eval.aupr_out),
-        detection_error: mean(|eval| eval.detection_error),
-    })
+    let several: Vec<Average> = evals.iter().copied().map(Average::from).collect();
+    Some(Average::combined(&several, |values| values.iter().sum::<f64>() / count(values.len())))
 }
 
 #[cfg(test)]

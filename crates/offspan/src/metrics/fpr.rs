@@ -62,7 +62,7 @@ impl Levels {
 /// nearest to the exact fraction, and a decimal such as `0.95` is read as the double nearest to it.
 /// When `k / n` and the decimal are the same number they are the same double, so the comparison is
 /// what exact arithmetic on the decimal gives, for any `n`, without a tolerance.
-fn kept(n: usize, tpr: f64) -> usize {
+pub(super) fn kept(n: usize, tpr: f64) -> usize {
     let (mut low, mut high) = (1, n);
     while low < high {
         let middle = low.midpoint(high);
@@ -76,7 +76,7 @@ fn kept(n: usize, tpr: f64) -> usize {
 }
 
 /// `floor((1 - tpr) n)` in exact arithmetic, less than `n`.
-fn refused(n: usize, tpr: f64) -> usize {
+pub(super) fn refused(n: usize, tpr: f64) -> usize {
     n - kept(n, tpr)
 }
 
@@ -84,7 +84,7 @@ fn refused(n: usize, tpr: f64) -> usize {
 ///
 /// The product is past `k + 1/2` exactly when `tpr < (2 (n - k) - 1) / (2 n)`: a correctly rounded
 /// quotient again, for the reason given at [`kept`].
-fn refused_rounded(n: usize, tpr: f64) -> usize {
+pub(super) fn refused_rounded(n: usize, tpr: f64) -> usize {
     let down = refused(n, tpr);
     let half_way = share(2 * (n - down) - 1, 2 * n);
     let is_even = down.is_multiple_of(2);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::bootstrap::MAX_RESAMPLES;
+use super::bootstrap::check_resamples;
 use super::error::MetricError;
 
 /// How confidence intervals are made.
@@ -44,10 +44,8 @@ impl IntervalMethod {
     /// Refuses a number of resamples that cannot be drawn.
     pub(super) fn check(self) -> Result<(), MetricError> {
         match self {
-            Self::Bootstrap { resamples } if !(1..=MAX_RESAMPLES).contains(&resamples) => {
-                Err(MetricError::BadResamples { got: resamples })
-            }
-            _ => Ok(()),
+            Self::Bootstrap { resamples } => check_resamples(resamples),
+            Self::DeLong => Ok(()),
         }
     }
 }

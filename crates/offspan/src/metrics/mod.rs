@@ -19,7 +19,8 @@
 //!
 //! [`evaluate`] computes all of them from one sort, with confidence intervals if asked;
 //! [`average`] takes the mean over several `OoD` sets; [`delong_compare`] tells whether two methods
-//! differ by more than chance on the same rows.
+//! differ by more than chance on the same rows, [`compare_auroc`] and [`compare_fpr`] do so for means over
+//! sets and fits; [`selective`] has what needs to know which predictions are right.
 //!
 //! ```
 //! use offspan::metrics::{EvalOptions, IntervalMethod, evaluate};
@@ -54,13 +55,17 @@ mod fpr;
 mod interval;
 mod interval_method;
 mod levels;
+mod paired;
 mod rule;
+mod selective;
 
 pub use compare::{Comparison, delong_compare};
 pub use curve::{aupr_in, aupr_out, auroc, detection_error, pr_curve, roc_curve};
 pub use error::MetricError;
-pub use evaluation::{Average, EvalOptions, Evaluation, average, evaluate};
+pub use evaluation::{Average, EvalOptions, Evaluation, FprByRule, average, evaluate};
 pub use fpr::{fpr_at_tpr, threshold_at_tpr};
 pub use interval::Intervals;
 pub use interval_method::IntervalMethod;
+pub use paired::{Difference, FitScores, PairedOptions, compare_auroc, compare_fpr};
 pub use rule::FprRule;
+pub use selective::{RiskAreas, Selective, risk_areas, selective};

@@ -1,6 +1,7 @@
 //! Arithmetic: what knows numbers, and neither rows of a file nor methods.
 
 pub(crate) mod cache;
+pub(crate) mod clusters;
 pub(crate) mod extreme;
 pub(crate) mod fixed_update;
 pub(crate) mod hadamard;

@@ -28,6 +28,7 @@ pub(crate) enum Stream {
     Clusters = 14,
     Trials = 15,
     Heads = 16,
+    PairedBootstrap = 17,
 }
 
 /// A seeded generator with the few distributions that offspan needs.

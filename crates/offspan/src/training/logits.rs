@@ -41,6 +41,30 @@ pub(crate) fn predicted(logits: &[f64]) -> usize {
     best
 }
 
+/// Whether the class of each row is predicted rightly, if labels are known and logits are stored or follow
+/// from the last layer.
+///
+/// # Errors
+/// If rows cannot be read, or the last layer is for rows of another width.
+pub fn right_predictions(data: &Dataset<'_>, head: Option<&Head>) -> Result<Option<Vec<bool>>> {
+    const ROWS: usize = 1024;
+    let Some(labels) = data.labels() else { return Ok(None) };
+    if data.logits.is_none() && head.is_none() {
+        return Ok(None);
+    }
+    let source = LogitSource::of(data, head, None, Need::Method("accuracy"))?;
+    let mut right = Vec::with_capacity(data.rows());
+    for start in (0..data.rows()).step_by(ROWS) {
+        let rows = ROWS.min(data.rows() - start);
+        let logits = source.logits(start, rows)?;
+        let labels = labels.read(start..start + rows)?;
+        right.extend(logits.rows().into_iter().zip(labels).map(|(row, label)| {
+            usize::try_from(label).is_ok_and(|label| label == predicted(vector::contiguous(&row)))
+        }));
+    }
+    Ok(Some(right))
+}
+
 /// Where the logits of a dataset's rows come from.
 pub(crate) enum LogitSource<'a> {
     /// Stored logits.

@@ -6,6 +6,7 @@ pub(crate) mod landmarks;
 pub(crate) mod logits;
 pub(crate) mod part;
 pub(crate) mod passes;
+mod pseudo_labels;
 pub(crate) mod quantiles;
 pub(crate) mod statistics;
 pub(crate) mod sums;
@@ -13,6 +14,7 @@ pub(crate) mod sums;
 pub use checkpointing::Checkpointing;
 pub use holdout::HoldOut;
 pub(crate) use passes::{Passes, WorkedOut};
+pub use pseudo_labels::{pseudo_labels, with_pseudo_labels};
 
 use std::ops::Range;
 

@@ -24,3 +24,11 @@ pub(crate) fn open_matrix(path: &Path, _: &str) -> Result<Matrix> {
 pub(crate) fn open_labels(path: &Path) -> Result<Labels> {
     absent(path)
 }
+
+pub(crate) fn open_dataset_of(
+    path: &Path,
+    _: Vec<std::path::PathBuf>,
+    _: &Reading,
+) -> Result<Dataset<'static>> {
+    absent(path)
+}

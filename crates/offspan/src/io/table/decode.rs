@@ -18,6 +18,15 @@ use crate::{Error, Result};
 
 /// Opens a table with the logits and labels that it carries.
 pub(crate) fn open_dataset(path: &Path, reading: &Reading) -> Result<Dataset<'static>> {
+    open_dataset_of(path, files_of(path)?, reading)
+}
+
+/// The same of given files, whose rows follow one another; `path` is what to call them together.
+pub(crate) fn open_dataset_of(
+    path: &Path,
+    files: Vec<PathBuf>,
+    reading: &Reading,
+) -> Result<Dataset<'static>> {
     let chosen = &reading.columns;
     let choose = |fields: &[Field]| {
         let (features, logits) = (chosen.features.as_deref(), chosen.logits.as_deref());
@@ -25,7 +34,7 @@ pub(crate) fn open_dataset(path: &Path, reading: &Reading) -> Result<Dataset<'st
         let labels = found.labels.map(Wanted::Integers);
         Ok([floats(found.features), found.logits.and_then(floats), labels])
     };
-    let [features, logits, labels] = decode(path, reading.watcher(), choose)?;
+    let [features, logits, labels] = decode(path, files, reading.watcher(), choose)?;
     let mut dataset = Dataset::new(path.display().to_string(), required(path, features)?.matrix()?);
     if let Some(logits) = logits {
         dataset = dataset.with_logits(logits.matrix()?)?;
@@ -46,14 +55,14 @@ pub(crate) fn open_matrix(path: &Path, role: &str) -> Result<Matrix> {
         };
         Ok([floats(numbers)])
     };
-    let [found] = decode(path, Reading::default().watcher(), choose)?;
+    let [found] = decode(path, files_of(path)?, Reading::default().watcher(), choose)?;
     required(path, found)?.matrix()
 }
 
 /// Opens the labels in a table.
 pub(crate) fn open_labels(path: &Path) -> Result<Labels> {
     let choose = |fields: &[Field]| Ok([Some(Wanted::Integers(choice::only_labels(fields)?))]);
-    let [found] = decode(path, Reading::default().watcher(), choose)?;
+    let [found] = decode(path, files_of(path)?, Reading::default().watcher(), choose)?;
     required(path, found)?.labels()
 }
 
@@ -108,13 +117,14 @@ impl Decoded {
 /// where there are no rows.
 fn decode<const N: usize>(
     path: &Path,
+    files: Vec<PathBuf>,
     observer: &dyn Observer,
     choose: impl Fn(&[Field]) -> Result<[Option<Wanted>; N], Problem>,
 ) -> Result<[Option<Decoded>; N]> {
     let mut plan: Vec<(PathBuf, [Option<Wanted>; N])> = Vec::new();
     let mut decoded: [Option<Decoded>; N] = std::array::from_fn(|_| None);
     let mut rows = Some(0);
-    for file in files_of(path)? {
+    for file in files {
         let table = open(&file)?;
         rows = rows.zip(table.rows()).map(|(sum, more)| sum + more);
         let found = choose(table.fields()).map_err(|problem| error(&file, problem))?;

@@ -13,7 +13,6 @@
 
 mod basis;
 mod clip;
-mod clusters;
 mod cut_head;
 mod energy;
 mod evidence;

@@ -3,10 +3,10 @@
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
-use super::clusters::clusters;
 use crate::graph::{Builder, Op, Value};
 use crate::io::TensorWriter;
 use crate::methods::model::Stored;
+use crate::numeric::clusters::clusters;
 use crate::numeric::linalg;
 use crate::numeric::product::weights::Weights;
 use crate::numeric::vector::{contiguous, dot, products, sum_of_squares};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ndarray::{Array2, Axis};
 
 use super::basis::Basis;
-use super::clusters::clusters;
 use crate::Result;
 use crate::io::gather;
+use crate::numeric::clusters::clusters;
 use crate::training::Training;
 use crate::training::logits::{LogitSource, Need, predicted};
 use crate::training::statistics::labels_of;

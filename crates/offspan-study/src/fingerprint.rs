@@ -1,7 +1,10 @@
 //! What identifies the rows of a pack: their values, wherever and however they are kept.
 
+use std::io::Read;
+use std::path::Path;
+
 use ndarray::ArrayView;
-use offspan::io::{Dataset, FeatureSource, read_rows};
+use offspan::io::{Dataset, FeatureSource, Head, read_rows};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::Result;
@@ -11,7 +14,7 @@ use crate::evaluation::Sets;
 const CHUNK: usize = 4096;
 
 /// A hash of all features, logits, labels and weights.
-pub(super) fn fingerprint(sets: &Sets<'_>) -> Result<String> {
+pub(crate) fn fingerprint(sets: &Sets<'_>) -> Result<String> {
     let mut hash = Xxh3::new();
     dataset(&mut hash, sets.train)?;
     dataset(&mut hash, sets.test)?;
@@ -19,19 +22,54 @@ pub(super) fn fingerprint(sets: &Sets<'_>) -> Result<String> {
         dataset(&mut hash, set)?;
     }
     if let Some(head) = sets.head {
-        numbers(&mut hash, head.weight().view());
-        numbers(&mut hash, head.bias().view());
-        if let Some(block) = head.block() {
-            numbers(&mut hash, block.weight.view());
-            numbers(&mut hash, block.scale.view());
-            numbers(&mut hash, block.shift.view());
-        }
+        last_layer(&mut hash, head);
     }
     Ok(format!("{:032x}", hash.digest128()))
 }
 
+/// A hash of all rows of a split, under its kind: `xxh3-128:…`.
+pub(crate) fn fingerprint_of(data: &Dataset<'_>) -> Result<String> {
+    let mut hash = Xxh3::new();
+    dataset(&mut hash, data)?;
+    Ok(named(&hash))
+}
+
+/// The same of a last layer.
+pub(crate) fn head_fingerprint(head: &Head) -> String {
+    let mut hash = Xxh3::new();
+    last_layer(&mut hash, head);
+    named(&hash)
+}
+
+/// A hash of a file's bytes.
+pub(crate) fn file_fingerprint(path: &Path) -> Result<String> {
+    let failed = |source| offspan::Error::Io { action: "read", path: path.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let (mut hash, mut block) = (Xxh3::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut block).map_err(failed)? {
+            0 => return Ok(named(&hash)),
+            count => hash.update(&block[..count]),
+        }
+    }
+}
+
+fn named(hash: &Xxh3) -> String {
+    format!("xxh3-128:{:032x}", hash.digest128())
+}
+
+fn last_layer(hash: &mut Xxh3, head: &Head) {
+    numbers(hash, head.weight().view());
+    numbers(hash, head.bias().view());
+    if let Some(block) = head.block() {
+        numbers(hash, block.weight.view());
+        numbers(hash, block.scale.view());
+        numbers(hash, block.shift.view());
+    }
+}
+
 /// A hash of the pictures of all rows, which no score depends on.
-pub(super) fn thumbnails_fingerprint(sets: &Sets<'_>) -> String {
+pub(crate) fn thumbnails_fingerprint(sets: &Sets<'_>) -> String {
     let mut hash = Xxh3::new();
     for data in std::iter::once(sets.test).chain(sets.ood) {
         for row in 0..data.rows() {

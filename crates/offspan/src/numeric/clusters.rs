@@ -14,7 +14,7 @@ const ROUNDS: usize = 12;
 
 /// Centres of at most `count` clusters, and the cluster of each row. The same rows and seed give the
 /// same clusters on any number of threads.
-pub(super) fn clusters(
+pub(crate) fn clusters(
     rows: ArrayView2<'_, f64>,
     count: usize,
     seed: u64,
@@ -22,20 +22,25 @@ pub(super) fn clusters(
     let mut random = Random::new(seed, Stream::Clusters);
     let sample = random.sample(rows.nrows() as u64, ROWS_TO_LEARN.min(rows.nrows()));
     let sample: Vec<usize> = sample.into_iter().map(|row| row as usize).collect();
-    let few = rows.select(Axis(0), &sample);
-    let mut centres = starting_points(&few, count.clamp(1, few.nrows().max(1)), &mut random);
-    let mut nearest = nearest_centres(few.view(), &centres);
+    let mut centres = centres(&rows.select(Axis(0), &sample), count, &mut random);
+    let nearest = nearest_centres(rows, &centres);
+    move_centres(rows, &nearest, &mut centres);
+    (centres, nearest)
+}
+
+/// Centres of at most `count` clusters of all these rows.
+pub(crate) fn centres(rows: &Array2<f64>, count: usize, random: &mut Random) -> Array2<f64> {
+    let mut centres = starting_points(rows, count.clamp(1, rows.nrows().max(1)), random);
+    let mut nearest = nearest_centres(rows.view(), &centres);
     for _ in 0..ROUNDS {
-        move_centres(few.view(), &nearest, &mut centres);
-        let next = nearest_centres(few.view(), &centres);
+        move_centres(rows.view(), &nearest, &mut centres);
+        let next = nearest_centres(rows.view(), &centres);
         if next == nearest {
             break;
         }
         nearest = next;
     }
-    let nearest = nearest_centres(rows, &centres);
-    move_centres(rows, &nearest, &mut centres);
-    (centres, nearest)
+    centres
 }
 
 /// Each further point is drawn with a probability that grows with its squared distance to the others
@@ -62,7 +67,8 @@ fn starting_points(rows: &Array2<f64>, count: usize, random: &mut Random) -> Arr
     rows.select(Axis(0), &chosen)
 }
 
-fn nearest_centres(rows: ArrayView2<'_, f64>, centres: &Array2<f64>) -> Vec<usize> {
+/// The number of the centre that each row is nearest to.
+pub(crate) fn nearest_centres(rows: ArrayView2<'_, f64>, centres: &Array2<f64>) -> Vec<usize> {
     let lengths: Vec<f64> =
         centres.rows().into_iter().map(|centre| sum_of_squares(contiguous(&centre))).collect();
     let products = linalg::product(rows, centres.t());

@@ -1,0 +1,65 @@
+//! Methods ranked over many packs.
+
+use crate::util::Place;
+
+#[test]
+fn packs_and_documents_give_the_same_ranking() {
+    let place = Place::new();
+    place.small_pack("one", 400, 100);
+    place.small_pack("two", 250, 60);
+    let methods = "pca,knn,msp,energy";
+    let text = place.run(&format!("rank one two --method {methods} -o out")).fine();
+    assert!(text.starts_with("4 methods ranked by AUROC over 2 packs"), "{text}");
+    for file in ["rank.html", "rank.md", "rank.csv", "rank.tex", "rank.json", "results/one.json"] {
+        assert!(place.has(&format!("out/{file}")), "{file}");
+    }
+    assert!(place.read("out/plots/critical-difference.png").starts_with(b"\x89PNG"));
+    let ranking = place.json("out/rank.json");
+    assert_eq!(ranking["schema"], "offspan.rank/1");
+    let ranked = ranking["methods"].as_array().unwrap();
+    let ranks: Vec<f64> = ranked.iter().map(|one| one["mean_rank"].as_f64().unwrap()).collect();
+    assert!(ranks.is_sorted() && (ranks.iter().sum::<f64>() - 10.0).abs() < 1e-12, "{ranks:?}");
+    let wins: u64 = ranked.iter().map(|one| one["wins"].as_u64().unwrap()).sum();
+    assert!(wins >= 2);
+    for one in ranked {
+        let direct = place.json("out/results/one.json");
+        let results = direct["results"].as_array().unwrap();
+        let same = results.iter().find(|result| result["method"] == one["method"]).unwrap();
+        assert_eq!(one["values"][0], same["average"]["auroc"]);
+    }
+    // Demšar: q for four methods is 2.569.
+    let expected = 2.569 * (4.0 * 5.0 / (6.0 * 2.0_f64)).sqrt();
+    assert!((ranking["critical_difference"].as_f64().unwrap() - expected).abs() < 0.001);
+    let again = place.run("rank out/results/one.json out/results/two.json --json").json();
+    assert_eq!(again, ranking);
+    let mixed =
+        place.run(&format!("rank out/results/one.json two --method {methods} --json")).json();
+    assert_eq!(mixed, ranking);
+}
+
+#[test]
+fn methods_without_a_figure_everywhere_are_named() {
+    let place = Place::new();
+    place.small_pack("one", 400, 100);
+    place.small_pack("two", 250, 60);
+    std::fs::remove_file(place.path("two/head.safetensors")).unwrap();
+    // The head is gone: only stored logits serve there, and scores of the weights have none.
+    let ran = place.run("rank one two --method pca,knn,fdbd --by fpr95 --json");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("two: fdbd"), "{ran:?}");
+    let ranking: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(ranking["methods"].as_array().unwrap().len(), 2);
+    assert_eq!(ranking["left_out"][0]["method"], "fdbd");
+    assert!(ranking["left_out"][0]["reason"].as_str().unwrap().starts_with("two: "));
+    let sets = place.run("rank one --over sets --method pca,knn --json").json();
+    assert_eq!(sets["cases"], serde_json::json!(["one/digits", "one/textures"]));
+    for (line, told) in [
+        ("rank one --method pca,knn", "at least 2 cases, got 1"),
+        ("rank one two --method pca", "at least 2 methods"),
+        ("rank one two --by quokka", "unknown metric"),
+        ("rank missing.json one", "missing.json"),
+    ] {
+        let message = place.run(line).refused();
+        assert!(message.contains(told), "{line}: {message}");
+    }
+}

@@ -1,0 +1,210 @@
+//! Does an evaluation give the same figures again?
+
+use std::collections::BTreeMap;
+
+use offspan::{Detector, MethodSpec, Observer};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::document::Document;
+use super::evaluator::Evaluator;
+use super::outside::OutsideScores;
+use super::own::OwnMethod;
+use super::provenance::Provenance;
+use super::result::{Evaluations, MethodResult, Source};
+use super::sets::Sets;
+use crate::{Result, StudyError};
+
+/// Figures that differ by more do not agree: 0.05 points. The same program on the same kind of processor
+/// gives identical figures; on another kind, a fit may round differently, and a few rows change sides.
+const TOLERANCE: f64 = 0.0005;
+
+/// What came of a repetition.
+#[derive(Debug, Clone, Serialize)]
+pub struct Repetition {
+    /// Whether every figure agrees.
+    pub agrees: bool,
+    /// Whether every figure is the same to the last bit.
+    pub identical: bool,
+    /// Splits whose rows are not those of the document; nothing is repeated then.
+    pub other_rows: Vec<String>,
+    /// Whether the document tells what its rows were.
+    pub rows_known: bool,
+    /// Every method of the document.
+    pub methods: Vec<MethodAgreement>,
+    /// What made the document.
+    pub then: Option<Provenance>,
+    /// What repeated it.
+    pub now: Provenance,
+}
+
+/// How a method's figures agree.
+#[derive(Debug, Clone, Serialize)]
+pub struct MethodAgreement {
+    /// The method.
+    pub method: String,
+    /// Figures compared.
+    pub figures: usize,
+    /// The largest difference.
+    pub largest: f64,
+    /// The figure that has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub largest_at: String,
+    /// Why there is nothing to compare, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Repetition {
+    /// For machines.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let mut document = json!(self);
+        document["schema"] = json!("offspan.repeat/1");
+        document
+    }
+}
+
+impl MethodAgreement {
+    /// Whether the figures agree.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.reason.is_none() && self.largest <= TOLERANCE
+    }
+}
+
+/// Does again what a document tells, on these rows.
+///
+/// # Errors
+/// If rows cannot be read, or the observer asks to stop.
+pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> Result<Repetition> {
+    let then = document.provenance.clone();
+    let seeds = then.as_ref().map_or(1, |then| then.seeds.len().max(1));
+    let mut evaluator = Evaluator::new(sets, document.metrics)?.seeds(seeds)?;
+    let now = Provenance::of(&sets, None, evaluator.seed_list())?;
+    let other_rows = then.as_ref().map_or_else(Vec::new, |then| then.other_rows(&now));
+    let mut repetition = Repetition {
+        agrees: false,
+        identical: false,
+        rows_known: then.is_some(),
+        other_rows,
+        methods: Vec::new(),
+        then,
+        now,
+    };
+    if !repetition.other_rows.is_empty() {
+        return Ok(repetition);
+    }
+    let mut reasons: BTreeMap<String, String> = BTreeMap::new();
+    let mut methods = Vec::new();
+    for result in &document.results {
+        match (&result.source, MethodSpec::deserialize(&result.params)) {
+            (None, Ok(spec)) => methods.push((result.method.clone(), spec)),
+            (None, Err(_)) => {
+                let reason = "it is no method of this program".to_owned();
+                reasons.insert(result.method.clone(), reason);
+            }
+            (Some(source), _) => {
+                if let Err(error) = evaluate_file(&mut evaluator, &result.method, source, observer)
+                {
+                    if error.ends_all() {
+                        return Err(error);
+                    }
+                    reasons.insert(result.method.clone(), error.to_string());
+                }
+            }
+        }
+    }
+    evaluator.library(methods, &|_| true, observer, |_, _| {})?;
+    let evaluations = evaluator.evaluations();
+    let agreement = |result: &MethodResult| agreement(result, evaluations, &reasons);
+    repetition.methods = document.results.iter().map(agreement).collect();
+    repetition.agrees = repetition.methods.iter().all(MethodAgreement::agrees);
+    let is_identical = |one: &MethodAgreement| one.agrees() && one.largest == 0.0;
+    repetition.identical = repetition.methods.iter().all(is_identical);
+    Ok(repetition)
+}
+
+/// Evaluates the detector that a result came from, if it is still the same file.
+fn evaluate_file(
+    evaluator: &mut Evaluator<'_>,
+    method: &str,
+    source: &Source,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let path = std::path::Path::new(&source.path);
+    let other = || StudyError::Setup(format!("{} is another file than it was", source.path));
+    if path.is_dir() {
+        let scores = OutsideScores::open(method, path, &evaluator.sets())?;
+        if scores.source().as_ref() != Some(source) {
+            return Err(other());
+        }
+        return evaluator.own(&scores, observer).map(drop);
+    }
+    if Source::of_file(path)? != *source {
+        return Err(other());
+    }
+    evaluator.detector(method, Detector::load(path)?, None, observer).map(drop)
+}
+
+fn agreement(
+    before: &MethodResult,
+    evaluations: &Evaluations,
+    reasons: &BTreeMap<String, String>,
+) -> MethodAgreement {
+    let mut agreement = MethodAgreement {
+        method: before.method.clone(),
+        figures: 0,
+        largest: 0.0,
+        largest_at: String::new(),
+        reason: reasons.get(&before.method).cloned(),
+    };
+    let Some(after) = evaluations.result(&before.method) else {
+        let left_out = evaluations.without.iter().find(|left| left.method == before.method);
+        let reason =
+            || left_out.map_or_else(|| "it gave no result".to_owned(), |left| left.reason.clone());
+        agreement.reason.get_or_insert_with(reason);
+        return agreement;
+    };
+    let (before, after) = (figures(before), figures(after));
+    agreement.figures = before.len();
+    for (name, value) in &before {
+        // A figure that is missing now is as far off as can be.
+        let difference = after.get(name).map_or(1.0, |now| (now - value).abs());
+        if difference > agreement.largest {
+            agreement.largest = difference;
+            agreement.largest_at.clone_from(name);
+        }
+    }
+    agreement
+}
+
+/// Every figure of a result under its path: `sets.svhn.auroc`.
+fn figures(result: &MethodResult) -> BTreeMap<String, f64> {
+    let parts = json!({
+        "sets": result.sets,
+        "average": result.average,
+        "groups": result.groups,
+        "ind": result.ind,
+        "seeds": result.seeds.as_ref().map(|seeds| &seeds.runs),
+    });
+    let mut found = BTreeMap::new();
+    collect(&parts, String::new(), &mut found);
+    found
+}
+
+fn collect(value: &Value, path: String, found: &mut BTreeMap<String, f64>) {
+    let below =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| collect(value, below(name), found));
+        }
+        Value::Array(values) => {
+            let numbered = values.iter().enumerate();
+            numbered.for_each(|(at, value)| collect(value, below(&at.to_string()), found));
+        }
+        Value::Number(number) => found.extend(number.as_f64().map(|number| (path, number))),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
