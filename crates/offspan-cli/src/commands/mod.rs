@@ -2,6 +2,7 @@
 
 pub(crate) mod calibrate;
 pub(crate) mod demo;
+mod dry_run;
 pub(crate) mod eval;
 #[cfg(feature = "onnx")]
 pub(crate) mod export;

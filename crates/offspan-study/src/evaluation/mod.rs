@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use offspan::io::{Dataset, Head, Pack};
 use offspan::metrics::{Average, EvalOptions, Evaluation, average, evaluate};
-use offspan::{Detector, FitOptions, Found, MethodSpec, Observer};
+use offspan::{Detector, Disagreement, FitOptions, Found, MethodSpec, Observer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -246,6 +246,14 @@ pub(crate) fn fit_and_evaluate_each(
             observer.method(name, number, of);
         },
     };
+    if let Some(head) = sets.head {
+        for rows in std::iter::once(sets.test).chain(sets.ood) {
+            // What cannot be read is told where it is scored.
+            if let Ok(Some(disagreement)) = Disagreement::of(rows, head) {
+                observer.note(&disagreement.to_string());
+            }
+        }
+    }
     let seconds = || started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64());
     let fit_options = FitOptions { hold_out: Some(0.0), observer: &hook, ..FitOptions::default() };
     Detector::fit_each(specs, sets.train, sets.head, &fit_options, |index, fitted| {
