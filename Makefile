@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro instructions
+.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro instructions trust faults fuzz sanitise
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -20,6 +20,26 @@ test-rust:
 # Simulations and kills that take minutes.
 test-slow:
 	python3 tools/rust_tests.py --slow
+
+# Attacked, starved, killed (docs/trust.md): every call to the system fails once, hard numbers through every method, files
+# that are locked or shrink, too little memory, fuzzing, and what sanitisers and Miri can see.
+trust: faults
+	cargo test $(PACKAGES) --test hostile --test fuzz_inputs --test cli -- --nocapture ten_thousand every_ whatever_ lock starv foreign
+	$(MAKE) fuzz
+	$(MAKE) sanitise
+
+# Every call to the system of every command that writes, spoilt in every way; prints a table. Needs cc, on Linux on x86-64.
+faults:
+	cargo test $(PACKAGES) --test faults -- --ignored --nocapture
+
+# Every reader with coverage, by libFuzzer: make fuzz SECONDS=600. Needs g++; the first build takes some minutes.
+SECONDS ?= 600
+fuzz:
+	python3 tools/fuzz.py --seconds $(SECONDS)
+
+# ThreadSanitizer and Miri, as far as the compilers here have them.
+sanitise:
+	python3 tools/sanitise.py
 
 # The wheel in target/wheels, for every Python from 3.9 on.
 wheel:

@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 
 use offspan::Error;
 use pyo3::exceptions::{
-    PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyPermissionError,
+    PyBlockingIOError, PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyMemoryError,
+    PyOSError, PyPermissionError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -20,6 +21,8 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
             _ => PyOSError::new_err(text),
         },
         Error::Interrupted { .. } => PyKeyboardInterrupt::new_err(text),
+        Error::Memory { .. } => PyMemoryError::new_err(text),
+        Error::InUse { .. } => PyBlockingIOError::new_err(text),
         Error::Truncated { .. }
         | Error::Malformed { .. }
         | Error::ElementType { .. }

@@ -89,3 +89,40 @@ pub(crate) fn check_pointer<T>(what: &str, pointer: *const T) -> Result<(), Fail
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small, so that Miri can follow it (`make sanitise`).
+    #[test]
+    fn rows_are_where_the_caller_has_them_and_wrong_sizes_are_told() {
+        let numbers: Vec<f32> = (0..12).map(|i| i as f32).collect();
+        let given = |features: *const f32, rows, width| Given {
+            features,
+            rows,
+            width,
+            logits: std::ptr::null(),
+            classes: 0,
+        };
+        // SAFETY: twelve numbers lie there, and stay as they are.
+        let data = unsafe { given(numbers.as_ptr(), 3, 4).dataset() }.unwrap();
+        assert_eq!((data.rows(), data.width()), (3, 4));
+        let read = offspan::io::read_rows::<f64>(data.features(), 2..3).unwrap();
+        assert_eq!(read, ndarray::array![[8.0, 9.0, 10.0, 11.0]]);
+        let misaligned = numbers.as_ptr().wrapping_byte_add(1);
+        for (pointer, rows, width) in [
+            (std::ptr::null(), 3, 4),
+            (misaligned, 1, 1),
+            (numbers.as_ptr(), 3, 0),
+            (numbers.as_ptr(), usize::MAX, 2),
+            (numbers.as_ptr(), usize::MAX / 8, 4),
+        ] {
+            // SAFETY: no pointer is followed, which is what is tested.
+            assert!(unsafe { given(pointer, rows, width).dataset() }.is_err());
+        }
+        // SAFETY: no numbers are asked for.
+        let none = unsafe { given(std::ptr::null(), 0, 4).dataset() }.unwrap();
+        assert_eq!(none.rows(), 0);
+    }
+}

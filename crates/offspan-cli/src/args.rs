@@ -211,11 +211,16 @@ pub(crate) struct FitArgs {
     pub(crate) inputs: Option<PathBuf>,
 
     /// Where to write the detector
-    #[arg(short, long, value_name = "DETECTOR")]
-    pub(crate) output: PathBuf,
+    #[arg(short, long, value_name = "DETECTOR", required_unless_present = "dry_run")]
+    pub(crate) output: Option<PathBuf>,
 
     #[arg(long, help = FORCE)]
     pub(crate) force: bool,
+
+    /// Write nothing, and tell what the fit would take: rows, passes over them, memory, and time, which is measured
+    /// by fits to at most 3,000 of the rows. Exit code 1 if the memory is more than there is
+    #[arg(long, conflicts_with_all = ["output", "force", "checkpoint"])]
+    pub(crate) dry_run: bool,
 
     /// The method; `offspan methods` lists them
     #[arg(short, long, value_name = "NAME", default_value = "auto")]

@@ -1,5 +1,6 @@
 //! The offspan command line: arguments → one library call → output.
 
+mod allocator;
 mod args;
 mod commands;
 mod eval_args;

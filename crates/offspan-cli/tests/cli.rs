@@ -19,6 +19,8 @@ mod explain;
 mod files;
 #[path = "cli/flags.rs"]
 mod flags;
+#[path = "cli/foreign_logits.rs"]
+mod foreign_logits;
 #[path = "cli/inputs.rs"]
 mod inputs;
 #[path = "cli/json.rs"]
@@ -27,6 +29,8 @@ mod json;
 #[cfg(target_os = "linux")]
 #[path = "cli/large_cache.rs"]
 mod large_cache;
+#[path = "cli/locks.rs"]
+mod locks;
 #[cfg(feature = "onnx")]
 #[path = "cli/models.rs"]
 mod models;
@@ -51,6 +55,10 @@ mod signals;
 #[cfg(unix)]
 #[path = "cli/sigterm.rs"]
 mod sigterm;
+// Limits of address space are set by the shell.
+#[cfg(target_os = "linux")]
+#[path = "cli/starvation.rs"]
+mod starvation;
 #[path = "cli/states.rs"]
 mod states;
 #[path = "cli/statistics.rs"]

@@ -80,6 +80,19 @@ enum Moment {
     WhileWriting,
 }
 
+/// Whether a process has a file of this folder open that is not whole yet: one without a name, or one beside its place.
+fn is_writing(place: &Place, id: u32) -> bool {
+    if !place.partials().is_empty() {
+        return true;
+    }
+    let folder = place.path("").canonicalize().unwrap();
+    // Gone with the process, or not to be had on this system.
+    let Ok(open) = std::fs::read_dir(format!("/proc/{id}/fd")) else { return false };
+    open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|file| {
+        file.starts_with(&folder) && file.to_string_lossy().ends_with(" (deleted)")
+    })
+}
+
 #[derive(Default)]
 struct Counts {
     kills: usize,
@@ -137,8 +150,9 @@ impl<'a> Victim<'a> {
                 wait_for_changes(self.place, &mut child, *count);
             }
             Moment::WhileWriting => {
+                let id = child.id();
                 wait_until(&mut child, || {
-                    !self.place.partials().is_empty() && !self.checkpoints().is_empty()
+                    is_writing(self.place, id) && !self.checkpoints().is_empty()
                 });
             }
         }
@@ -186,6 +200,8 @@ fn a_fit_killed_at_any_moment_never_leaves_half_a_file_and_ends_with_the_same_de
             "{flags}: {} changes, {} kills, {} in mid-pass, {} finished before, {} partial files left",
             victim.changes, counts.kills, counts.in_mid_pass, counts.finished, counts.left_behind,
         );
+        // Between being linked and being renamed, a whole file has a name of its own: two calls of hundreds.
+        assert!(counts.left_behind <= 1, "{} partial files left: {flags}", counts.left_behind);
         all.kills += counts.kills;
         all.in_mid_pass += counts.in_mid_pass;
     }

@@ -298,6 +298,29 @@ mod tests {
         })
     }
 
+    /// Small, so that Miri can follow it (`make sanitise`): it is all that is unsafe here.
+    #[test]
+    fn views_show_the_numbers_of_arrays_in_any_layout() {
+        let a = wave(5, 7);
+        let reversed = a.slice(s![..;-1, 1..;2]);
+        let empty = a.slice(s![2..2, ..]);
+        for array in [a.view(), a.t(), reversed, reversed.reversed_axes(), empty] {
+            let shown = view(array);
+            assert_eq!((shown.nrows(), shown.ncols()), array.dim());
+            array.indexed_iter().for_each(|((i, j), x)| assert_eq!(shown[(i, j)], *x));
+        }
+        let mut b = a.clone();
+        let mut written = view_mut(b.slice_mut(s![..;2, ..;-3]));
+        for i in 0..written.nrows() {
+            for j in 0..written.ncols() {
+                written[(i, j)] = (10 * i + j) as f64;
+            }
+        }
+        let expected = Array2::from_shape_fn((3, 3), |(i, j)| (10 * i + j) as f64);
+        assert_eq!(b.slice(s![..;2, ..;-3]), expected);
+        assert_eq!(b.row(1), a.row(1), "what is beside them stays");
+    }
+
     #[test]
     fn product_equals_the_definition_on_odd_sizes() {
         for (n, k, m) in [(1, 1, 1), (3, 5, 7), (130, 17, 129), (257, 33, 64)] {

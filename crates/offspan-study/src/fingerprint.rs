@@ -69,15 +69,15 @@ fn last_layer(hash: &mut Xxh3, head: &Head) {
 }
 
 /// A hash of the pictures of all rows, which no score depends on.
-pub(crate) fn thumbnails_fingerprint(sets: &Sets<'_>) -> String {
+pub(crate) fn thumbnails_fingerprint(sets: &Sets<'_>) -> Result<String> {
     let mut hash = Xxh3::new();
     for data in std::iter::once(sets.test).chain(sets.ood) {
         for row in 0..data.rows() {
-            let Some(thumbnail) = data.thumbnail(row) else { break };
-            hash.update(thumbnail.pixels);
+            let Some(thumbnail) = data.thumbnail(row)? else { break };
+            hash.update(&thumbnail.pixels);
         }
     }
-    format!("{:032x}", hash.digest128())
+    Ok(format!("{:032x}", hash.digest128()))
 }
 
 fn dataset(hash: &mut Xxh3, data: &Dataset<'_>) -> Result<()> {

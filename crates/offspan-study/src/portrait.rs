@@ -217,10 +217,10 @@ fn thumbnails(data: &Dataset<'_>, scores: &[f64]) -> Result<Vec<Thumbnail>> {
     let mut thumbnails: Vec<Thumbnail> = Vec::new();
     for &row in low.chain(high) {
         let known = thumbnails.iter().any(|thumbnail| thumbnail.row == row);
-        let Some(pixels) = data.thumbnail(row).filter(|_| !known) else { continue };
+        let Some(pixels) = data.thumbnail(row)?.filter(|_| !known) else { continue };
         let size = (pixels.width, pixels.height);
         let picture =
-            page::Picture::from_pixels(size, pixels.channels, pixels.pixels, String::new())
+            page::Picture::from_pixels(size, pixels.channels, &pixels.pixels, String::new())
                 .map_err(|source| StudyError::Picture {
                     plot: format!("row {row} of {}", data.name()),
                     source,

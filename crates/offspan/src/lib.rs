@@ -55,8 +55,8 @@ pub use ndarray;
 
 pub use calibrate::{Calibration, CalibrationSource, Promise, Threshold};
 pub use detector::{
-    Decisions, Detector, DetectorInfo, FitOptions, FitPart, FitPlan, ModelSource, PlanOptions,
-    TrainingInfo,
+    Decisions, Detector, DetectorInfo, FitEstimate, FitOptions, FitPart, FitPlan, ModelSource,
+    PlanOptions, TrainingInfo,
 };
 pub use error::wording::name_parameters_as_flags;
 pub use error::{Error, Result};
@@ -89,6 +89,7 @@ pub use span::map::FourierParts;
 pub use span::moments::Moments;
 pub use span::preprocess::Preprocess;
 pub use span::subspace::Components;
+pub use training::agreement::Disagreement;
 pub use training::landmarks::{Sampling, uniform_rows};
 pub use training::logits::{energy, right_predictions};
 pub use training::{Checkpointing, HoldOut, pseudo_labels, with_pseudo_labels};

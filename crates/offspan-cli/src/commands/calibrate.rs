@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use offspan::calibrate::FitCheck;
-use offspan::io::{Content, Dataset, open_dataset, open_matrix};
+use offspan::io::{Content, Dataset, FileLock, open_dataset, open_matrix};
 use offspan::{CalibrationSource, Detector, Promise, Threshold};
 use serde_json::json;
 
@@ -26,6 +26,8 @@ pub(crate) fn run(args: &CalibrateArgs) -> Outcome {
             // Not the detector: to replace it by itself with another threshold is a usual wish.
             let guard = Guard::new(args.force).reads(&args.file).reads(&args.logits);
             guard.file(output, Content::Detector)?;
+            // Kept to the end: what is read from the detector and written is one step for others.
+            let _lock = FileLock::try_new(output)?;
             args.json.target().check(&guard)?;
             let mut detector = Detector::load(&args.detector)?;
             let known = detector.threshold().map(|threshold| threshold.promise);

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use offspan::io::{Content, Input, TrainingData, TrainingInputs, open_dataset};
+use offspan::io::{Content, FileLock, Input, TrainingData, TrainingInputs, open_dataset};
 use offspan::{
-    CalibrationSource, Checkpointing, Detector, FitOptions, KpcaSummary, MethodSpec, ModelSource,
-    Observer, Promise, with_pseudo_labels,
+    CalibrationSource, Checkpointing, Detector, FitEstimate, FitOptions, KpcaSummary, MethodSpec,
+    ModelSource, Observer, Promise, with_pseudo_labels,
 };
 use serde_json::json;
 
 use super::calibrate::threshold_in_words;
+use super::dry_run;
 use crate::Outcome;
 use crate::args::{DataArgs, FitArgs};
 use crate::output::{Failure, Table, percent, size};
@@ -30,9 +31,12 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
         .reads(&args.calibrate)
         .reads(args.data_args.files())
         .reads(args.method_args.files());
-    guard.file(&args.output, Content::Detector)?;
     args.json.target().check(&guard)?;
-    let checkpoint = checkpointing(args, spec, &guard)?;
+    let Some(output) = &args.output else { return dry_run(args, spec, method_options.seed()) };
+    guard.file(output, Content::Detector)?;
+    // Kept to the end: of two fits with one output, the second is told at once.
+    let _lock = FileLock::try_new(output)?;
+    let checkpoint = checkpointing(args, output, spec, &guard)?;
     let features = Features::of(args)?;
     let TrainingData { rows: data, head, calibrate: of_pack, .. } =
         open(features.path(args), &features.data_args(args))?;
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     };
     let detector = Detector::fit(spec, &data, head.as_ref(), &options)?;
     let detector = detector.with_source(features.source(args)?);
-    detector.save_over(&args.output)?;
+    detector.save_over(output)?;
     if let Some(checkpoint) = &checkpoint
         && let Err(error) = detector.remove_checkpoints(checkpoint)
     {
@@ -66,20 +70,38 @@ pub(crate) fn run(args: &FitArgs) -> Outcome {
     }
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
-    let bytes = std::fs::metadata(&args.output).map_or(0, |metadata| metadata.len());
+    let bytes = std::fs::metadata(output).map_or(0, |metadata| metadata.len());
     let document = || {
         json!({
             "schema": "offspan.fit/1",
-            "detector": args.output,
+            "detector": output,
             "bytes": bytes,
             "seconds": seconds,
             "info": detector.info(),
         })
     };
     args.json.target().tell(document, || {
-        features.words().to_owned() + &in_words(args, &detector, seconds, bytes)
+        features.words().to_owned() + &in_words(output, &detector, seconds, bytes)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what the fit would take.
+fn dry_run(args: &FitArgs, spec: &MethodSpec, seed: u64) -> Outcome {
+    let features = Features::of(args)?;
+    let TrainingData { rows: data, head, .. } =
+        open(features.path(args), &features.data_args(args))?;
+    let progress = Progress::default();
+    let options = FitOptions {
+        hold_out: args.hold_out,
+        promise: Promise { keep: args.keep, confidence: args.confidence },
+        seed,
+        observer: &progress,
+        ..FitOptions::default()
+    };
+    let estimate = FitEstimate::of(spec, &data, head.as_ref(), &options)?;
+    drop(progress);
+    dry_run::tell(args, &spec.method(), &estimate)
 }
 
 /// Where the features of a fit come from: its file or pack, or a model that has just given them.
@@ -152,6 +174,7 @@ impl Features {
 
 fn checkpointing(
     args: &FitArgs,
+    output: &Path,
     spec: &MethodSpec,
     guard: &Guard,
 ) -> Result<Option<Checkpointing>, Failure> {
@@ -164,13 +187,12 @@ fn checkpointing(
     })?;
     let checkpoint = Checkpointing { path: path.clone(), every };
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let output = absolute(&args.output);
-    let is_output = |file: &PathBuf| absolute(file) == output || same_file(file, &args.output);
+    let is_output = |file: &PathBuf| absolute(file) == absolute(output) || same_file(file, output);
     if checkpoint.files(spec).iter().any(is_output) {
         return Err(Failure::Usage(format!(
             "--checkpoint {} would use the file {}; it is removed when the detector is written",
             path.display(),
-            args.output.display()
+            output.display()
         )));
     }
     for file in checkpoint.files(spec) {
@@ -194,7 +216,7 @@ pub(crate) fn open(path: &Path, args: &DataArgs) -> Result<TrainingData<'static>
     Ok(inputs.open()?)
 }
 
-fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> String {
+fn in_words(output: &Path, detector: &Detector, seconds: f64, bytes: u64) -> String {
     let info = detector.info();
     let of_training_rows =
         detector.threshold().is_some_and(|t| t.source == CalibrationSource::HeldOut);
@@ -225,9 +247,9 @@ fn in_words(args: &FitArgs, detector: &Detector, seconds: f64, bytes: u64) -> St
     let _ = writeln!(
         text,
         "written to {} ({})\n\nnext: offspan score {} NEW.npy",
-        args.output.display(),
+        output.display(),
         size(bytes),
-        args.output.display()
+        output.display()
     );
     text
 }

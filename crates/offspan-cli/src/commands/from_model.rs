@@ -114,7 +114,7 @@ fn without_model(args: &FitArgs, is_model: bool) -> Result<(), Failure> {
             "{} is a model: expected what to run it over behind it, as in offspan fit {} train-images/ -o {}",
             args.data.display(),
             args.data.display(),
-            args.output.display()
+            args.output.as_deref().unwrap_or(Path::new("net.offspan")).display()
         )));
     }
     if let Some(inputs) = &args.inputs {

@@ -3,6 +3,7 @@
 pub(crate) mod calibrate;
 pub(crate) mod convert;
 pub(crate) mod demo;
+mod dry_run;
 pub(crate) mod eval;
 #[cfg(feature = "onnx")]
 pub(crate) mod export;

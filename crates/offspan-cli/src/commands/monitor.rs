@@ -123,7 +123,7 @@ fn begin(args: &MonitorArgs, detector: &Detector) -> Result<Monitor, Failure> {
     let known = detector.calibration_for("a monitor")?;
     let fresh = Monitor::of(known, args.false_alarm, args.seed)?;
     let Some(path) = args.state.as_deref() else { return Ok(fresh) };
-    if args.reset || !has_state(path) {
+    if args.reset || !has_state(path)? {
         return Ok(fresh);
     }
     let saved = Monitor::load(path)?;
@@ -137,13 +137,17 @@ fn begin(args: &MonitorArgs, detector: &Detector) -> Result<Monitor, Failure> {
     )))
 }
 
-/// Whether there is a file with anything in it.
-fn has_state(path: &Path) -> bool {
-    path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+/// Whether there is a file with anything in it. One that cannot be looked at is no reason to begin anew.
+fn has_state(path: &Path) -> Result<bool, Failure> {
+    match path.metadata() {
+        Ok(found) => Ok(found.len() > 0),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::Usage(format!("cannot read {}: {error}", path.display()))),
+    }
 }
 
 fn reset(path: &Path) -> Outcome {
-    let text = if has_state(path) {
+    let text = if has_state(path)? {
         remove_if_exists(path)?;
         "was removed: the next batch begins a new stream"
     } else {

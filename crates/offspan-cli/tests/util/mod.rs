@@ -1,7 +1,7 @@
 //! Runs the built `offspan` in folders of its own, and makes small inputs for it.
 
 // Each test file compiles its own copy and uses a part of it.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 #[path = "../../../offspan/tests/common/noise.rs"]
 mod noise;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use offspan::io::SetGroup;
 use offspan::metrics::EvalOptions;
-use offspan::{Detector, FitOptions, MethodSpec, Observer};
+use offspan::{Detector, Disagreement, FitOptions, MethodSpec, Observer};
 use serde_json::json;
 
 use super::advice::in_a_pack;
@@ -440,6 +440,14 @@ fn fit_each(
             observer.method(name, number, of);
         },
     };
+    if let Some(head) = sets.head {
+        for rows in std::iter::once(sets.test).chain(sets.ood) {
+            // What cannot be read is told where it is scored.
+            if let Ok(Some(disagreement)) = Disagreement::of(rows, head) {
+                observer.note(&disagreement.to_string());
+            }
+        }
+    }
     let seconds = || started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64());
     let fit_options = FitOptions { hold_out: Some(0.0), observer: &hook, ..FitOptions::default() };
     Detector::fit_each(specs, sets.train, sets.head, &fit_options, |index, fitted| {

@@ -178,7 +178,7 @@ fn portrait(runner: &Runner<'_>, compared: &Compared) -> Result<Portrait> {
         "params": result.params,
         "metrics": runner.options,
         "pack": runner.pack,
-        "thumbnails": thumbnails_fingerprint(&runner.sets),
+        "thumbnails": thumbnails_fingerprint(&runner.sets)?,
         "candidates": candidates,
     });
     runner.remember("portrait", parameters, || {

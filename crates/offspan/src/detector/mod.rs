@@ -1,12 +1,14 @@
 //! A fitted detector: scores rows, decides, saves and loads.
 
 mod decision;
+mod estimate;
 mod explain;
 mod graph;
 mod plan;
 mod source;
 
 pub use decision::Decisions;
+pub use estimate::FitEstimate;
 pub use plan::{FitPart, FitPlan, PlanOptions};
 pub use source::ModelSource;
 
@@ -22,11 +24,12 @@ use crate::error::in_order;
 use crate::error::wording::{Data, Named};
 use crate::io::observer::{Observer, Silent, check_interrupt};
 use crate::io::{
-    Bytes, Content, Dataset, Format, Gathered, Head, TensorFile, TensorWriter, check_replaces,
-    remove_if_exists, write_bytes,
+    Bytes, Content, Dataset, FileLock, Format, Gathered, Head, TensorFile, TensorWriter,
+    check_replaces, memory_limit, remove_if_exists, write_bytes,
 };
 use crate::methods::kpca::{KpcaModel, KpcaSummary, PartialFit};
 use crate::methods::{Found, MethodSpec, Model, ModelSummary, ValidMethod};
+use crate::training::agreement::Disagreement;
 use crate::training::statistics::{Needs, Statistics};
 use crate::training::{Checkpointing, Fitted, Training};
 use crate::{Error, HoldOut, Instructions, Result};
@@ -169,14 +172,23 @@ impl Detector {
         Instructions::in_use()?;
         check_options(data, head, options)?;
         let hold_out = choose_hold_out(data, options)?;
+        if let Some(head) = head {
+            for rows in std::iter::once(data).chain(options.calibrate) {
+                tell_disagreement(rows, head, options.observer);
+            }
+        }
         let (checkpoint, observer) = (options.checkpoint, options.observer);
+        // Kept to the end: of two fits with one checkpoint, the second is told at once.
+        let _locks = locks(checkpoint, specs)?;
         let training = Training { hold_out, checkpoint, ..Training::new(data, head, observer) };
+        let limit = memory_limit();
         let checked: Vec<Result<ValidMethod>> = specs
             .iter()
             .map(|spec| {
-                let spec = spec.check()?;
-                spec.check_inputs(&training)?;
-                Ok(spec)
+                let valid = spec.check()?;
+                valid.check_inputs(&training)?;
+                estimate::check_memory(spec, data, head, limit)?;
+                Ok(valid)
             })
             .collect();
         let union =
@@ -559,6 +571,15 @@ impl Detector {
     }
 }
 
+/// Keeps other processes from the checkpoints of these methods.
+fn locks(checkpoint: Option<&Checkpointing>, specs: &[MethodSpec]) -> Result<Vec<FileLock>> {
+    let Some(checkpoint) = checkpoint else { return Ok(Vec::new()) };
+    let mut files: Vec<_> = specs.iter().flat_map(|spec| checkpoint.files(spec)).collect();
+    files.sort();
+    files.dedup();
+    files.iter().map(FileLock::try_new).collect()
+}
+
 fn check_width(data: &Dataset<'_>, expected: usize) -> Result<()> {
     if data.width() == expected {
         return Ok(());
@@ -589,6 +610,13 @@ fn check_options(data: &Dataset<'_>, head: Option<&Head>, options: &FitOptions<'
     match options.calibrate {
         Some(given) => check_calibration(given, data.width(), options.promise),
         None => Ok(()),
+    }
+}
+
+/// Says so where logits do not belong to the features beside them. What cannot be read, the fit tells by itself.
+fn tell_disagreement(rows: &Dataset<'_>, head: &Head, observer: &dyn Observer) {
+    if let Ok(Some(disagreement)) = Disagreement::of(rows, head) {
+        observer.note(&disagreement.to_string());
     }
 }
 

@@ -415,16 +415,16 @@ impl FitPlan {
             plan.head = Some(Head::new(file.array2("head.weight")?, file.array1("head.bias")?)?);
         }
         let known = (0..document.known).map(|number| file.raw_bytes(&format!("known.{number}")));
-        plan.known = known.map(|bytes| bytes.map(<[u8]>::to_vec)).collect::<Result<_>>()?;
+        plan.known = known.collect::<Result<_>>()?;
         plan.passes = document.passes;
         plan.shape = document.shape;
         let detector = file.has("detector").then(|| file.raw_bytes("detector")).transpose()?;
         match (document.stage, detector) {
             (Some(stage), fitted) => {
-                plan.fitted = fitted.map(<[u8]>::to_vec);
+                plan.fitted = fitted;
                 plan.next = Next::Pass(stage);
             }
-            (None, Some(done)) => plan.next = Next::Done(Box::new(Detector::from_bytes(done)?)),
+            (None, Some(done)) => plan.next = Next::Done(Box::new(Detector::from_bytes(&done)?)),
             (None, None) => {
                 return Err(Error::malformed(path, FORMAT.content.name(), "it has no detector"));
             }

@@ -292,6 +292,41 @@ pub enum Error {
         written: String,
     },
 
+    /// A fit would take more memory than there is.
+    #[error(
+        "{method} needs about {} of memory for {rows} × {width} features, and this process may take {} more, by \
+         {set_by}; raise the limit, or choose a smaller map, a smaller bank or another method",
+        megabytes(*needed),
+        megabytes(*available)
+    )]
+    Memory {
+        /// The method.
+        method: String,
+        /// Rows of the training set.
+        rows: usize,
+        /// Width of its features.
+        width: usize,
+        /// Bytes at the peak of the fit.
+        needed: u64,
+        /// Bytes that can be had.
+        available: u64,
+        /// What sets the limit.
+        set_by: &'static str,
+    },
+
+    /// Another process writes the same file.
+    #[error(
+        "{} is in use: {} is writing it; wait for it, or choose another name",
+        path.display(),
+        holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+    )]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The number of that process, if it is known.
+        holder: Option<u32>,
+    },
+
     /// A checkpoint belongs to another fit.
     #[error("{}: cannot resume: {reason}; remove the file to start again", path.display())]
     Checkpoint {
@@ -320,6 +355,11 @@ pub enum Error {
     /// A metric could not be computed.
     #[error("{0}")]
     Metric(String),
+}
+
+/// Bytes in words.
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1_000_000))
 }
 
 /// What an error calls a parameter but no option sets: a whole method, a part of one, or what a file holds.

@@ -154,8 +154,12 @@ impl Display for Content {
 /// If it is of another kind, or cannot be read.
 pub fn check_replaces(path: impl AsRef<Path>, written: Content) -> Result<()> {
     let path = path.as_ref();
-    if !path.is_file() {
-        return Ok(());
+    match path.metadata() {
+        Ok(found) if found.is_file() => {}
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io("read", path)(error));
+        }
+        _ => return Ok(()),
     }
     let found = Content::of(path)?;
     if found == written || found == Content::Empty {

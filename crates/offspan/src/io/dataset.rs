@@ -189,9 +189,11 @@ impl<'a> Dataset<'a> {
     }
 
     /// The small picture of a row, if the split carries pictures and has this row.
-    #[must_use]
-    pub fn thumbnail(&self, row: usize) -> Option<Thumbnail<'_>> {
-        self.thumbnails.as_ref()?.get(row)
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn thumbnail(&self, row: usize) -> Result<Option<Thumbnail>> {
+        self.thumbnails.as_ref().map_or(Ok(None), |all| all.get(row))
     }
 
     pub(super) fn from_tensors(name: &str, file: &TensorFile) -> Result<Dataset<'static>> {

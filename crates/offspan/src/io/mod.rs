@@ -16,7 +16,9 @@ mod dataset;
 mod folder;
 mod inputs;
 mod labels;
+mod lock;
 mod matrix;
+mod memory_limit;
 mod npy;
 mod npz;
 pub(crate) mod observer;
@@ -32,6 +34,8 @@ mod synthetic;
 mod table;
 mod tensors;
 mod thumbnails;
+#[cfg(target_os = "linux")]
+mod unnamed;
 mod zip;
 
 pub use any_rank::{InputRows, open_inputs};
@@ -45,7 +49,9 @@ pub use dataset::{Dataset, Extra, Head, LastBlock, open_dataset, open_head};
 pub use folder::{feature_files, open_with_neighbours};
 pub use inputs::{Input, Rows, TrainingData, TrainingInputs};
 pub use labels::{Labels, open_labels};
+pub use lock::FileLock;
 pub use matrix::{ElementType, Matrix, has_header, open_matrix};
+pub use memory_limit::{MemoryLimit, memory_limit};
 pub use npy::{NpyWriter, read_index_list, write_npy_f64};
 pub use pack::{Pack, is_pack};
 pub use pack_file::SetGroup;

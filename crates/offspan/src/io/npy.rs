@@ -38,12 +38,12 @@ impl NpyArray {
 
 /// Opens a two-dimensional float array.
 pub(super) fn open(path: &Path) -> Result<Matrix> {
-    from_bytes(path, Bytes::map(path)?)
+    from_bytes(path, Bytes::open(path)?)
 }
 
 /// A two-dimensional float array in the bytes of such a file.
 pub(super) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Matrix> {
-    let whole = 0..bytes.as_slice().len();
+    let whole = 0..bytes.len();
     matrix(path, path.display().to_string(), parse_bytes(path, bytes, whole)?)
 }
 
@@ -87,22 +87,24 @@ fn float_type(descr: &str) -> Option<ElementType> {
 
 /// Reads and checks the header; the data range is checked against the file's length.
 pub(super) fn parse(path: &Path) -> Result<NpyArray> {
-    let bytes = Bytes::map(path)?;
-    let whole = 0..bytes.as_slice().len();
+    let bytes = Bytes::open(path)?;
+    let whole = 0..bytes.len();
     parse_bytes(path, bytes, whole)
 }
 
 /// As [`parse`], of such a file that lies in a part of `bytes`.
 pub(super) fn parse_bytes(path: &Path, bytes: Bytes, part: Range<usize>) -> Result<NpyArray> {
-    let begin = part.start;
-    let all = &bytes.as_slice()[part];
+    let (begin, end) = (part.start, part.end);
+    let got = part.len();
     let truncated = |what, expected: usize| Error::Truncated {
         path: path.to_owned(),
         what,
         expected: expected as u64,
-        got: all.len() as u64,
+        got: got as u64,
     };
-    if all.len() < 10 {
+    let first = bytes.copy(begin..end.min(begin + 12)).map_err(Error::io("read", path))?;
+    let all = first.as_slice();
+    if got < 10 {
         return Err(truncated("its header", 10));
     }
     if &all[..6] != MAGIC {
@@ -114,9 +116,7 @@ pub(super) fn parse_bytes(path: &Path, bytes: Bytes, part: Range<usize>) -> Resu
     }
     let (header_start, header_length) = match all[6] {
         1 => (10, usize::from(u16::from_le_bytes([all[8], all[9]]))),
-        2 | 3 if all.len() >= 12 => {
-            (12, u32::from_le_bytes([all[8], all[9], all[10], all[11]]) as usize)
-        }
+        2 | 3 if got >= 12 => (12, u32::from_le_bytes([all[8], all[9], all[10], all[11]]) as usize),
         2 | 3 => return Err(truncated("its header", 12)),
         other => {
             return Err(Error::malformed(path, WHAT, format!("unknown format version {other}")));
@@ -132,9 +132,12 @@ pub(super) fn parse_bytes(path: &Path, bytes: Bytes, part: Range<usize>) -> Resu
         ));
     }
     let data_start = header_start + header_length;
+    if got < data_start {
+        return Err(truncated("its header", data_start));
+    }
     let header =
-        all.get(header_start..data_start).ok_or_else(|| truncated("its header", data_start))?;
-    let header = std::str::from_utf8(header)
+        bytes.copy(begin + header_start..begin + data_start).map_err(Error::io("read", path))?;
+    let header = std::str::from_utf8(&header)
         .map_err(|_| Error::malformed(path, WHAT, "its header is not text"))?;
     let header = Header::parse(header).map_err(|reason| Error::malformed(path, WHAT, reason))?;
 
@@ -152,16 +155,16 @@ pub(super) fn parse_bytes(path: &Path, bytes: Bytes, part: Range<usize>) -> Resu
         .ok_or_else(|| {
             Error::malformed(path, WHAT, format!("its shape {:?} overflows", header.shape))
         })?;
-    if all.len() < length {
+    if got < length {
         return Err(truncated("its data", length));
     }
-    if all.len() > length {
+    if got > length {
         return Err(Error::malformed(
             path,
             WHAT,
             format!(
                 "{} bytes follow the data that its shape {:?} describes",
-                all.len() - length,
+                got - length,
                 header.shape
             ),
         ));

@@ -45,8 +45,8 @@ pub(super) fn open(path: &Path, layout: RawLayout) -> Result<Matrix> {
     if layout.width == 0 {
         return Err(Error::parameter("--raw", "a width of at least 1", 0));
     }
-    let bytes = Bytes::map(path)?;
-    let length = bytes.as_slice().len();
+    let bytes = Bytes::open(path)?;
+    let length = bytes.len();
     let row = layout.element.size().checked_mul(layout.width).ok_or_else(|| {
         Error::parameter("--raw", "a width whose rows fit in memory", layout.width)
     })?;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2};
-use safetensors::tensor::TensorView;
+use safetensors::tensor::{Metadata, TensorView};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -71,18 +71,18 @@ struct Tensor {
 
 impl TensorFile {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        Self::from_bytes(path, Bytes::map(path)?)
+        Self::from_bytes(path, Bytes::open(path)?)
     }
 
     /// `path` only names the bytes in messages.
     pub(crate) fn from_bytes(path: &Path, bytes: Bytes) -> Result<Self> {
-        let all = bytes.as_slice();
-        if all.starts_with(npy::MAGIC) {
+        let header = header_of(&bytes).map_err(Error::io("read", path))?;
+        if header.starts_with(npy::MAGIC) {
             return Err(Error::malformed(path, WHAT, "it is a .npy file"));
         }
-        let (header, parsed) =
-            SafeTensors::read_metadata(all).map_err(|error| explain(path, all, error))?;
-        let start = 8 + header;
+        let parsed = parse_header(&header, bytes.len())
+            .map_err(|error| explain(path, &header, bytes.len(), error))?;
+        let start = header.len();
         let tensors = parsed
             .tensors()
             .into_iter()
@@ -131,7 +131,8 @@ impl TensorFile {
 
     /// Fails unless the checksum of all bytes is the stored one.
     fn verify(&self, what: &'static str, stored: &str) -> Result<()> {
-        let got = checksum::expected(self.bytes.as_slice(), self.header_end, stored);
+        let got = checksum::expected(&self.bytes, self.header_end, stored)
+            .map_err(Error::io("read", &self.path))?;
         let Some(got) = got else {
             let reason = format!("expected a checksum of xxh3-128: and 32 digits, got {stored}");
             return Err(Error::malformed(&self.path, what, reason));
@@ -304,7 +305,8 @@ impl TensorFile {
             ));
         };
         let (bytes, data) = (self.bytes.clone(), tensor.data.clone());
-        Ok(Thumbnails { bytes, data, rows, height, width, channels })
+        let name = self.label(name);
+        Ok(Thumbnails { bytes, data, rows, height, width, channels, name })
     }
 
     /// A two-dimensional tensor, read whole.
@@ -324,7 +326,7 @@ impl TensorFile {
                 got: tensor.dtype.to_string(),
             });
         }
-        let bytes = &self.bytes.as_slice()[tensor.data.clone()];
+        let bytes = self.bytes_of(tensor)?;
         let numbers = bytes.as_chunks::<2>().0.iter().map(|&pair| i16::from_le_bytes(pair));
         let wrong =
             || Error::shape(self.label(name), "[rows, columns]", format!("{:?}", tensor.shape));
@@ -369,7 +371,7 @@ impl TensorFile {
     /// A one-dimensional tensor of whole numbers.
     pub(crate) fn counts(&self, name: &str) -> Result<Vec<u64>> {
         let tensor = self.tensor(name)?;
-        let bytes = &self.bytes.as_slice()[tensor.data.clone()];
+        let bytes = self.bytes_of(tensor)?;
         match tensor.dtype {
             Dtype::U64 => {
                 Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
@@ -388,9 +390,12 @@ impl TensorFile {
     }
 
     /// A tensor of bytes.
-    pub(crate) fn raw_bytes(&self, name: &str) -> Result<&[u8]> {
-        let tensor = self.tensor(name)?;
-        Ok(&self.bytes.as_slice()[tensor.data.clone()])
+    pub(crate) fn raw_bytes(&self, name: &str) -> Result<Vec<u8>> {
+        self.bytes_of(self.tensor(name)?)
+    }
+
+    fn bytes_of(&self, tensor: &Tensor) -> Result<Vec<u8>> {
+        self.bytes.copy(tensor.data.clone()).map_err(Error::io("read", &self.path))
     }
 
     fn column(&self, name: &str) -> Result<Matrix> {
@@ -435,9 +440,40 @@ fn element_type(dtype: Dtype) -> Option<ElementType> {
     }
 }
 
+/// No header is longer; the crate has the same limit.
+const LONGEST_HEADER: u64 = 100_000_000;
+
+/// The length of the header and the header itself, as far as the file has so much.
+fn header_of(bytes: &Bytes) -> std::io::Result<Vec<u8>> {
+    let first = bytes.copy(0..8)?;
+    let Ok(declared) = first.as_slice().try_into().map(u64::from_le_bytes) else {
+        return Ok(first);
+    };
+    if declared > LONGEST_HEADER {
+        return Ok(first);
+    }
+    bytes.copy(0..8 + declared as usize)
+}
+
+/// What a header says, after a look at whether it is right for a file of this length.
+fn parse_header(header: &[u8], length: usize) -> Result<Metadata, SafeTensorError> {
+    match SafeTensors::read_metadata(header) {
+        Ok((_, parsed)) if header.len() == length => return Ok(parsed),
+        // All is right with the header, and the data are not behind it: they are still in the file.
+        Ok(_) | Err(SafeTensorError::MetadataIncompleteBuffer) => {}
+        Err(error) => return Err(error),
+    }
+    let parsed: Metadata = serde_json::from_slice(&header[8..])
+        .map_err(SafeTensorError::InvalidHeaderDeserialization)?;
+    match header.len().checked_add(parsed.data_len()) {
+        Some(end) if end == length => Ok(parsed),
+        _ => Err(SafeTensorError::MetadataIncompleteBuffer),
+    }
+}
+
 /// Turns the crate's error into one that says what was expected and got.
-fn explain(path: &Path, bytes: &[u8], error: SafeTensorError) -> Error {
-    let length = bytes.len() as u64;
+fn explain(path: &Path, bytes: &[u8], length: usize, error: SafeTensorError) -> Error {
+    let length = length as u64;
     let truncated =
         |what, expected| Error::Truncated { path: path.to_owned(), what, expected, got: length };
     let declared =

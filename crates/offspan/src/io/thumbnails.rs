@@ -1,8 +1,10 @@
-//! Small pictures of the samples, for reports: mapped, and read only when one is looked at.
+//! Small pictures of the samples, for reports: read only when one is looked at.
 
 use std::ops::Range;
+use std::path::Path;
 
 use super::Bytes;
+use crate::{Error, Result};
 
 /// The longest side of a thumbnail: more is no thumbnail, and would fill a report.
 pub const LARGEST_THUMBNAIL: usize = 256;
@@ -17,11 +19,12 @@ pub(crate) struct Thumbnails {
     pub(super) height: usize,
     pub(super) width: usize,
     pub(super) channels: usize,
+    pub(super) name: String,
 }
 
 /// The picture of one row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thumbnail<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thumbnail {
     /// Pixels per line.
     pub width: usize,
     /// Lines.
@@ -29,21 +32,21 @@ pub struct Thumbnail<'a> {
     /// 1 (grey) or 3 (red, green, blue).
     pub channels: usize,
     /// height × width × channels bytes, line by line from the top.
-    pub pixels: &'a [u8],
+    pub pixels: Vec<u8>,
 }
 
 impl Thumbnails {
-    pub(super) fn get(&self, row: usize) -> Option<Thumbnail<'_>> {
+    pub(super) fn get(&self, row: usize) -> Result<Option<Thumbnail>> {
         if row >= self.rows {
-            return None;
+            return Ok(None);
         }
-        let size = self.height * self.width * self.channels;
-        let all = self.bytes.as_slice().get(self.data.clone())?;
-        Some(Thumbnail {
-            width: self.width,
-            height: self.height,
-            channels: self.channels,
-            pixels: all.get(row * size..(row + 1) * size)?,
-        })
+        let &Thumbnails { width, height, channels, .. } = self;
+        let size = height * width * channels;
+        let start = self.data.start + row * size;
+        let pixels = self
+            .bytes
+            .copy(start..start + size)
+            .map_err(Error::io("read", Path::new(&self.name)))?;
+        Ok(Some(Thumbnail { width, height, channels, pixels }))
     }
 }

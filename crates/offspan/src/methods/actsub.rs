@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, or_worst, write_head};
 use super::off_subspace::HEAD_PRECISION;
@@ -93,6 +94,10 @@ impl Method for ActSubParams {
 }
 
 impl Fit for ActSubParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.bank(self.bank)
+    }
+
     fn uses_head(&self) -> bool {
         true
     }

@@ -52,7 +52,7 @@ impl BankSize {
         }
     }
 
-    fn rows(self, of: usize) -> usize {
+    pub(super) fn rows(self, of: usize) -> usize {
         match self {
             BankSize::Share(share) => (share * of as f64).round() as usize,
             BankSize::OnePercent => of.div_ceil(100).max(SMALL_BANK).min(of),

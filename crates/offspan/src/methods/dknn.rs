@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, BankSize, NEIGHBOURS, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{Options, SEED};
@@ -62,6 +63,10 @@ impl Method for DknnParams {
 }
 
 impl Fit for DknnParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.raw_bank(self.bank)
+    }
+
     fn uses_logits(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, put_last};
 use super::option::{Options, SEED};
@@ -58,6 +59,10 @@ impl Method for KnnParams {
 }
 
 impl Fit for KnnParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.bank(self.bank)
+    }
+
     fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
         let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
         let neighbours = self.neighbours;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, BankSize, NEIGHBOURS, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored};
 use super::option::{Options, SEED};
@@ -64,6 +65,10 @@ impl Method for LidParams {
 }
 
 impl Fit for LidParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.raw_bank(self.bank)
+    }
+
     fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
         let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
         let neighbours = self.neighbours;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use super::memory::FitSize;
 use super::model::{Model, Results, Scorer, Stored};
 use super::option::Options;
 use crate::training::logits::{LogitSource, Need};
@@ -111,6 +112,11 @@ pub(crate) trait Fit: Debug + Send + Sync {
     /// Fails, before any work, unless the training set has all that the method, of this name, needs.
     fn check_inputs(&self, name: &str, training: &Training<'_>) -> Result<()> {
         check_common_inputs(self, name, training)
+    }
+
+    /// Bytes that a fit takes at its peak, about: of sums over rows by default.
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.summed(&self.needs())
     }
 
     /// What kind of results a fit leaves.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{
     Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, put_last, write_head,
@@ -65,6 +66,10 @@ impl Method for NnGuideParams {
 }
 
 impl Fit for NnGuideParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.bank(self.bank)
+    }
+
     fn uses_logits(&self) -> bool {
         true
     }

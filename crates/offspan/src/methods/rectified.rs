@@ -9,6 +9,7 @@ use super::explained::{Explained, ScoreTerm};
 use super::gradnorm::GradNormParams;
 use super::kpca::KpcaModel;
 use super::low_dim::LowDimParams;
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method};
 use super::model::{Found, Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use super::nnguide::NnGuideParams;
@@ -189,6 +190,10 @@ struct ValidRectified {
 }
 
 impl Fit for ValidRectified {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.summed(&self.needs()).max(self.score.memory(size))
+    }
+
     fn needs(&self) -> Needs {
         let first = self.steps.first().map(Rectification::needs).unwrap_or_default();
         if self.raw_fit { first.and(&self.score.needs()) } else { first }

@@ -8,6 +8,7 @@ use ndarray::{Array2, Axis, s};
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, TILE, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{
     Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, put_last, write_head,
@@ -78,6 +79,10 @@ impl Method for RelationParams {
 }
 
 impl Fit for RelationParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.bank(self.bank)
+    }
+
     fn uses_logits(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::Listed;
+use super::memory::FitSize;
 use super::method::{Fit, Method};
 use super::model::{Model, ModelSummary, Stored};
 use super::rectify::Rectification;
@@ -235,6 +236,11 @@ impl ValidMethod {
     #[must_use]
     pub fn spec(&self) -> &MethodSpec {
         &self.spec
+    }
+
+    /// Bytes that a fit takes at its peak, about.
+    pub(crate) fn memory(&self, size: &FitSize) -> u64 {
+        self.fit.memory(size)
     }
 
     pub(super) fn uses_head(&self) -> bool {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::knn::KnnParams;
 use super::mahalanobis::SsdParams;
+use super::memory::FitSize;
 use super::method::{Entry, Fit, Method};
 use super::model::{Found, Model, RowValues, Scorer, Stored};
 use super::option::Options;
@@ -90,6 +91,10 @@ struct ValidSupcon {
 }
 
 impl Fit for ValidSupcon {
+    fn memory(&self, size: &FitSize) -> u64 {
+        self.score.memory(size)
+    }
+
     fn check_inputs(&self, name: &str, training: &Training<'_>) -> Result<()> {
         let data = supcon_rows(name, training.data)?;
         self.score.check_inputs(&training.on(&data))

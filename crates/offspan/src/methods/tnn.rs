@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{BANK, Bank, BankSize, NEIGHBOURS, bank_rows};
 use super::knn::unit_queries;
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, not_exportable, put_last};
 use super::option::{OptionInfo, Options, SEED, option};
@@ -78,6 +79,10 @@ impl Method for TnnParams {
 }
 
 impl Fit for TnnParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.bank(self.bank)
+    }
+
     fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Fitted<Model>> {
         let rows = bank_rows(self.bank, self.neighbours, self.seed, training)?;
         let TnnParams { neighbours, tangents, .. } = *self;

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::bank::{BankSize, NEIGHBOURS, bank_rows};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, check_common_inputs, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, logits_graph, logits_of, write_head};
 use super::option::{OptionInfo, Options, option};
@@ -69,6 +70,10 @@ impl Method for TrustParams {
 }
 
 impl Fit for TrustParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.raw_bank(BankSize::Share(1.0))
+    }
+
     fn uses_logits(&self) -> bool {
         true
     }

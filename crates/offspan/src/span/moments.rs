@@ -210,7 +210,7 @@ impl Moments {
     /// If the file cannot be read or is no such summary.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        Self::from_bytes_of(path, Bytes::map(path)?)
+        Self::from_bytes_of(path, Bytes::open(path)?)
     }
 
     /// The summary that [`Moments::to_bytes`] wrote.

@@ -1,5 +1,6 @@
 //! What a fit works on, and its walk over the training rows.
 
+pub(crate) mod agreement;
 mod checkpointing;
 mod holdout;
 pub(crate) mod landmarks;

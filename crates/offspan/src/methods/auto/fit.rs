@@ -18,7 +18,7 @@ const FEWEST_ROWS: usize = 2 * FEWEST_ASIDE;
 /// Training rows set aside to see how terms spread: this share, within these bounds.
 const ASIDE: f64 = 0.2;
 const FEWEST_ASIDE: usize = 20;
-const MOST_ASIDE: usize = 3000;
+pub(super) const MOST_ASIDE: usize = 3000;
 /// Rows of the fit that are compared with those.
 const ROWS_TO_COMPARE: usize = 1500;
 /// Rows whose distances set γ.

@@ -43,6 +43,7 @@ use self::spaces::Spaces;
 use self::term::Term;
 use super::explained::{Explained, ExplainedTerm, ScoreTerm};
 use super::kpca::{KpcaModel, KpcaParams, MapParams, Residual, ValidKpca};
+use super::memory::FitSize;
 use super::method::{Entry, Fit, Method, from_walk};
 use super::model::{Found, Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use super::option::{EXPLAINED_VARIANCE, GAMMA, LANDMARKS, Options, PRECISION, SEED, WEIGHTS};
@@ -139,6 +140,14 @@ impl Method for AutoParams {
 }
 
 impl Fit for AutoParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        let landmarks = self.landmarks.unwrap_or(fit::LANDMARKS).min(size.rows);
+        // Its γ changes nothing.
+        let kpca = self.kpca(1.0, landmarks).map_or(0, |kpca| size.kpca(&kpca));
+        let looked_at = size.rows.min(sample::MOST_ROWS + fit::MOST_ASIDE);
+        kpca.saturating_add(FitSize::array(looked_at, size.width, 8))
+    }
+
     fn prefers_head(&self) -> bool {
         true
     }

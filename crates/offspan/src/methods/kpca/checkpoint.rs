@@ -131,7 +131,7 @@ impl Checkpointing {
     /// The saved state, if there is a file; an error if it belongs to another fit.
     pub(super) fn load(&self, identity: &FitIdentity) -> Result<Option<Progress>> {
         let path = &self.path;
-        if !path.exists() {
+        if !path.try_exists().map_err(Error::io("read", path))? {
             return Ok(None);
         }
         let file = TensorFile::open(path)?;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::in_order;
 use crate::graph::{Builder, Value};
 use crate::io::{Dataset, Gathered, TensorWriter};
+use crate::methods::memory::FitSize;
 use crate::methods::method::{Entry, Fit, Method, from_walk};
 use crate::methods::model::{Model, ModelSummary, Results, RowValues, Scorer, Stored};
 use crate::methods::option::{OptionInfo, Options, Route, option};
@@ -105,6 +106,10 @@ impl Method for EnsembleParams {
 struct ValidEnsemble([ValidKpca; 2]);
 
 impl Fit for ValidEnsemble {
+    fn memory(&self, size: &FitSize) -> u64 {
+        self.0.iter().map(|member| size.kpca(member)).max().unwrap_or(0)
+    }
+
     fn uses_logits(&self) -> bool {
         self.0.iter().any(|member| member.uses_energy())
     }

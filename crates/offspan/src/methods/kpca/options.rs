@@ -7,6 +7,7 @@ use super::fit::{check_inputs, fit};
 use super::model::KpcaModel;
 use super::params::{Clip, ExactForm, Fusion, KpcaParams, MapParams, Residual, ValidKpca};
 use crate::error::wording::{WithoutCosine, as_flags};
+use crate::methods::memory::FitSize;
 use crate::methods::method::{Entry, Fit, GOLDEN, Method, PAPER, from_walk};
 use crate::methods::model::{Model, Results, Stored};
 use crate::methods::option::{
@@ -335,6 +336,10 @@ impl Method for KpcaParams {
 }
 
 impl Fit for ValidKpca {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.kpca(self)
+    }
+
     fn uses_logits(&self) -> bool {
         self.params().uses_energy()
     }
