@@ -64,6 +64,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
+    /// Serve detectors over REST and gRPC, with metrics, drift alarms and a live page
+    #[cfg(feature = "serve")]
+    Serve(Box<crate::serve_args::ServeArgs>),
     /// Fit methods on a pack and measure how well they tell OoD from InD
     Eval(EvalArgs),
     /// Compare settings of a method without any OoD data

@@ -14,6 +14,8 @@ pub(crate) mod inspect;
 pub(crate) mod methods;
 pub(crate) mod monitor;
 pub(crate) mod score;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod study;
 pub(crate) mod synth;
