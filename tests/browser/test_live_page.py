@@ -133,7 +133,7 @@ class LivePage(unittest.TestCase):
                     self.assertGreater(bars, 5)
                     tab.keep("normal")
                     for k in range(4):
-                        ask(server, rows(100, 6.0, seed=k), f"strange {k}")
+                        ask(server, rows(100, -6.0, seed=k), f"strange {k}")
                         tab.evaluate(DRAWN)
                     said = tab.evaluate(STATE.format("bad"))
                     self.assertRegex(said, "ALARM: .*(out-of-distribution|moved).*since .* for")
@@ -146,7 +146,7 @@ class LivePage(unittest.TestCase):
         with Serving(Given.folder / "net.offspan") as server, Page(Given.chrome, width=390) as tab:
             ask(server, rows(300, 1.0), "a")
             tab.show(server, "phone")
-            ask(server, rows(100, 6.0), "b")
+            ask(server, rows(100, -6.0), "b")
             tab.evaluate(STATE.format("bad"))
             self.check(tab, server)
             tab.keep("alarm")

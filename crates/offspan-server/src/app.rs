@@ -99,8 +99,8 @@ impl App {
         Err(Refusal::new(Kind::Forbidden, reason))
     }
 
-    /// The version that a request names, for things that are done to models.
+    /// What Prometheus reads.
     pub(crate) fn all_metrics(&self) -> String {
-        self.stats.exposition(&self.repository, self.scorers.waiting())
+        self.stats.exposition(&self.repository, self.scorers.waiting(), self.budget.used())
     }
 }

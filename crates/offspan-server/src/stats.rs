@@ -95,9 +95,14 @@ impl Stats {
     }
 
     /// Everything, as Prometheus reads it.
-    pub(crate) fn exposition(&self, repository: &Repository, waiting: usize) -> String {
+    pub(crate) fn exposition(
+        &self,
+        repository: &Repository,
+        waiting: usize,
+        held: usize,
+    ) -> String {
         let mut text = Exposition::default();
-        self.of_server(&mut text, waiting);
+        self.of_server(&mut text, waiting, held);
         let models: Vec<((String, String), Arc<ModelStats>)> = {
             let models = self.models.read().unwrap_or_else(PoisonError::into_inner);
             models.iter().map(|(key, stats)| (key.clone(), Arc::clone(stats))).collect()
@@ -108,11 +113,12 @@ impl Stats {
         text.finish()
     }
 
-    fn of_server(&self, text: &mut Exposition, waiting: usize) {
+    fn of_server(&self, text: &mut Exposition, waiting: usize, held: usize) {
         text.family("offspan_build_info", "gauge", "The program that answers.");
         text.sample("offspan_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         let gauges = [
             ("offspan_queue_rows", "Rows that wait to be scored.", waiting as f64),
+            ("offspan_body_bytes", "Memory that bodies of requests hold.", held as f64),
             (
                 "offspan_connections",
                 "Open connections of all listeners.",

@@ -201,7 +201,7 @@ fn memory_for_bodies_is_bounded() {
         config.max_body = 1 << 20;
         config.max_memory = 1 << 20;
     });
-    // Half of it is held by a request that does not end.
+    // Most of it is held by a request that does not end.
     let mut slow = TcpStream::connect(server.http()).unwrap();
     let head = format!(
         "POST /v2/models/net/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
@@ -209,10 +209,12 @@ fn memory_for_bodies_is_bounded() {
     );
     slow.write_all(head.as_bytes()).unwrap();
     slow.write_all(&vec![b' '; 800_000]).unwrap();
+    until(|| metric(&server, "offspan_body_bytes") >= 800_000.0);
     let body = vec![b' '; 500_000];
-    until(|| server.post("/v2/models/net/infer", &[], &body).status == 429);
+    assert_eq!(server.post("/v2/models/net/infer", &[], &body).status, 429);
     drop(slow);
-    until(|| server.post("/v2/models/net/infer", &[], &body).status == 400);
+    until(|| metric(&server, "offspan_body_bytes") == 0.0);
+    assert_eq!(server.post("/v2/models/net/infer", &[], &body).status, 400);
 }
 
 // --- reloads --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def place(tmp_path_factory) -> Path:
     draw = np.random.default_rng(3)
     np.save(folder / "train.npy", draw.normal(1, 1, (900, WIDTH)).astype(np.float32))
     near = draw.normal(1, 1, (300, WIDTH))
-    np.save(folder / "new.npy", np.vstack([near, draw.normal(9, 2, (100, WIDTH))]).astype(np.float32))
+    np.save(folder / "new.npy", np.vstack([near, draw.normal(-9, 2, (100, WIDTH))]).astype(np.float32))
     detector = folder / "models" / "net" / "1" / "net.offspan"
     detector.parent.mkdir(parents=True)
     words = ["fit", folder / "train.npy", "--method", "kpca-rff", "-o", detector]

@@ -18,11 +18,20 @@ const UNIT: usize = 4096;
 
 /// Memory for bodies, which all requests share.
 #[derive(Clone)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget {
+    units: Arc<Semaphore>,
+    all: usize,
+}
 
 impl Budget {
     pub(crate) fn new(bytes: usize) -> Self {
-        Budget(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS))))
+        let all = bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
+        Budget { units: Arc::new(Semaphore::new(all)), all }
+    }
+
+    /// Bytes that requests hold now.
+    pub(crate) fn used(&self) -> usize {
+        UNIT * self.all.saturating_sub(self.units.available_permits())
     }
 }
 
@@ -68,7 +77,7 @@ impl Bounded {
         }
         let units = self.seen.div_ceil(UNIT).saturating_sub(self.paid);
         if units > 0 {
-            let permit = Arc::clone(&self.bounds.budget.0).try_acquire_many_owned(units as u32);
+            let permit = Arc::clone(&self.bounds.budget.units).try_acquire_many_owned(units as u32);
             let permit = permit.map_err(|_| {
                 Refusal::new(Kind::Busy, "the memory for requests is used up; try again soon")
             })?;
