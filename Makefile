@@ -1,7 +1,7 @@
 # `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
 # CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro instructions trust faults fuzz sanitise
+.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro bench-serve instructions trust faults fuzz sanitise
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -135,6 +135,12 @@ bench-short:
 # The inner loops alone, with Criterion: make bench-micro BENCH=cosines
 bench-micro:
 	cargo bench --locked -p offspan-bench --bench kernels -- $(BENCH)
+
+# The server beside the library and MLServer, and under faults: make bench-serve BENCH="--only reloads"
+bench-serve:
+	cargo build --release --locked -p offspan-cli
+	cargo build --release --locked -p offspan-server --example load
+	python3 bench/serve.py $(BENCH)
 
 # Instructions of the hottest loops against bench/instructions.json; needs valgrind. To store new counts:
 # make instructions INSTRUCTIONS=--update

@@ -1,6 +1,6 @@
 """Put the built package into fresh environments and run the tests: with scikit-learn, with PyTorch if possible.
 
-python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|cluster|dask|spark|ray] [pytest options]
+python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|serve|cluster|dask|spark|ray] [pytest options]
 
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
 (`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
@@ -48,6 +48,8 @@ def main() -> None:
         print("The tests of torch.compile and torch.export were left out: `make test-torch-current` runs them.")
     if only in (None, "onnx"):
         onnx(words)
+    if only in (None, "serve"):
+        serve(words)
     for engine in ENGINES:
         if only in ("cluster", engine):
             cluster(engine, words)
@@ -77,6 +79,8 @@ def core(words: list[str]) -> None:
         TESTS / "with_onnx",
         "--ignore",
         TESTS / "cluster",
+        "--ignore",
+        TESTS / "serve",
         "-p",
         "no:cacheprovider",
         *words,
@@ -143,6 +147,16 @@ def onnx(words: list[str]) -> None:
     javascript()
     install_built(python)
     run(python, "-m", "pytest", TESTS / "with_onnx", TESTS / "test_deploy.py", "-p", "no:cacheprovider", *words)
+
+
+def serve(words: list[str]) -> None:
+    """`offspan serve` with the clients of Triton, and the page of serving."""
+    python = environment(FOLDER / "serve")
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.run([*command, "pytest", "numpy", "tritonclient[http,grpc]"], check=False).returncode:
+        print("The tests of offspan serve with other clients were left out: pip could not install tritonclient.")
+        return
+    run(python, "-m", "pytest", TESTS / "serve", "-p", "no:cacheprovider", *words)
 
 
 def cluster(engine: str, words: list[str]) -> None:

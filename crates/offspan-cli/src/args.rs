@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Export(ExportArgs),
     /// Watch a stream of batches and say when its scores have moved
     Monitor(MonitorArgs),
+    /// Serve detectors over REST and gRPC, with metrics, drift alarms and a live page
+    #[cfg(feature = "serve")]
+    Serve(Box<crate::serve_args::ServeArgs>),
     /// Fit methods on a pack and measure how well they tell OoD from InD
     Eval(Box<EvalArgs>),
     /// Rank methods over many packs: mean ranks, wins, regret, and a critical-difference diagram

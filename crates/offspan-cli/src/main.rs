@@ -11,8 +11,12 @@ mod model_args;
 mod output;
 mod output_guard;
 mod progress;
+#[cfg(feature = "serve")]
+mod serve_args;
 mod state_lock;
 
+#[cfg(feature = "serve")]
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "onnx")]
         Command::Export(args) => commands::export::run(&args),
         Command::Monitor(args) => commands::monitor::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => commands::serve::run(&args, cli.threads.map(NonZeroUsize::get)),
         Command::Eval(args) => commands::eval::run(&args),
         Command::Rank(args) => commands::rank::run(&args),
         Command::Tune(args) => commands::tune::run(&args),

@@ -24,8 +24,8 @@ mod run;
 pub use crate::{
     data::{Data, Split, SplitName, find_splits},
     extract::{
-        ExtractOptions, Extractor, FeatureTensor, Maps, OnError, PackFile, Pool, Skipped,
-        SplitReport, Steps,
+        ExtractOptions, Extractor, FeatureTensor, Maps, NetworkRows, OnError, PackFile, Pool,
+        Skipped, SplitReport, Steps,
     },
     image::{Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size},
     input_error::{InputError, InputResult},

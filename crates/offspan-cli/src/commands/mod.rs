@@ -18,6 +18,8 @@ pub(crate) mod monitor;
 pub(crate) mod rank;
 pub(crate) mod repeat;
 pub(crate) mod score;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod study;
 pub(crate) mod synth;

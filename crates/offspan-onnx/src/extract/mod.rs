@@ -2,6 +2,7 @@
 
 mod batches;
 mod head_file;
+mod network_rows;
 mod options;
 mod pack_file;
 mod parts;
@@ -28,6 +29,7 @@ use crate::model::{ModelInput, OnnxModel, check_sizes, cut};
 use crate::proto::ModelProto;
 use crate::run::{Program, Runner, start};
 
+pub use network_rows::NetworkRows;
 pub use options::{ExtractOptions, OnError, Steps};
 pub use pack_file::PackFile;
 pub use parts::Skipped;

@@ -50,7 +50,7 @@ pub(super) fn write_split(
     for (name, extra) in data.extras() {
         tensors.push((name, Tensor::Rows(&*extra.rows, plain, extra.shape.clone())));
     }
-    if let Some(first) = data.thumbnail(0) {
+    if let Some(first) = data.thumbnail(0)? {
         let shape = [first.height, first.width, first.channels];
         tensors.push(("thumbnails", Tensor::Thumbnails(shape)));
     }
@@ -76,7 +76,8 @@ pub(super) fn write_split(
             }
             Tensor::Thumbnails(_) => {
                 for row in 0..rows {
-                    write(&mut file, data.thumbnail(row).map_or(&[], |picture| picture.pixels))?;
+                    let picture = data.thumbnail(row)?;
+                    write(&mut file, picture.as_ref().map_or(&[][..], |picture| &picture.pixels))?;
                 }
             }
             Tensor::Rows(source, form, _) => {

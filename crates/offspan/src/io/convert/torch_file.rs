@@ -68,8 +68,8 @@ impl<'a> TorchFile<'a> {
         let read = |name: &str| -> Result<Option<Vec<u8>>> {
             let name = format!("{root}{name}");
             let label = format!("{} `{name}`", path.display());
-            let found = archive.file(&name, &label)?;
-            Ok(found.map(|(bytes, part)| bytes.as_slice()[part].to_vec()))
+            let Some((bytes, part)) = archive.file(&name, &label)? else { return Ok(None) };
+            bytes.copy(part).map(Some).map_err(Error::io("read", path))
         };
         if read("byteorder")?.is_some_and(|order| order == b"big") {
             return Err(malformed("its numbers are big-endian; expected little-endian ones"));

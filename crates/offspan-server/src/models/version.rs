@@ -1,0 +1,225 @@
+//! A version of a model that is loaded.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use offspan::io::Dataset;
+use offspan::{Detector, Silent};
+use serde::Serialize;
+
+#[cfg(feature = "onnx")]
+use super::network::Network;
+use crate::batch::{Queue, Task};
+use crate::metrics::Histogram;
+use crate::protocol::answer::Verdicts;
+use crate::protocol::request::Inputs;
+use crate::protocol::signature::{Role, Signature};
+use crate::protocol::tensor::{BatchRows, Part};
+use crate::refusal::{Kind, Refusal};
+use crate::stats::ModelStats;
+
+/// Rows called OoD that are remembered.
+const FLAGGED_KEPT: usize = 50;
+
+/// A loaded version: what it was loaded from may change, it does not.
+pub(crate) struct Version {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) detector: Detector,
+    #[cfg(feature = "onnx")]
+    pub(super) network: Option<Network>,
+    pub(crate) signature: Signature,
+    /// The same for every load of this version of the model.
+    pub(crate) stats: Arc<ModelStats>,
+    /// Scores of this load, between bounds that follow from its calibration.
+    pub(crate) scores: Histogram,
+    pub(crate) loaded: SystemTime,
+    pub(crate) queue: Queue,
+    flagged: Mutex<VecDeque<Flagged>>,
+    keep_samples: usize,
+}
+
+/// A row that was called OoD.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Flagged {
+    /// The request's id.
+    pub(crate) id: String,
+    /// Its row in the request.
+    pub(crate) row: usize,
+    pub(crate) score: f64,
+    pub(crate) p_value: f64,
+    /// Seconds since 1970.
+    pub(crate) time: f64,
+    /// The row itself, where it was asked to be kept.
+    #[serde(skip)]
+    pub(crate) sample: Option<Vec<f32>>,
+}
+
+impl Version {
+    pub(super) fn new(
+        (name, version): (String, String),
+        detector: Detector,
+        signature: Signature,
+        stats: Arc<ModelStats>,
+        keep_samples: usize,
+    ) -> Self {
+        let bounds = score_bounds(detector.calibration().map_or(&[], |known| known.scores()));
+        Version {
+            name,
+            version,
+            detector,
+            #[cfg(feature = "onnx")]
+            network: None,
+            signature,
+            stats,
+            scores: Histogram::new(bounds),
+            loaded: SystemTime::now(),
+            queue: Queue::default(),
+            flagged: Mutex::default(),
+            keep_samples,
+        }
+    }
+
+    /// Scores the rows of these inputs together. A row's score does not depend on the rows beside it.
+    pub(crate) fn score(&self, parts: &[(&Inputs, usize, usize)]) -> Result<Verdicts, Refusal> {
+        let of_role = |index: usize| -> Vec<Part> {
+            let part = |&(inputs, start, rows): &(&Inputs, usize, usize)| Part {
+                tensor: Arc::clone(&inputs.tensors[index].1),
+                start,
+                rows,
+            };
+            parts.iter().map(part).collect()
+        };
+        #[cfg(feature = "onnx")]
+        if let Some(network) = &self.network {
+            let given = network.run(&of_role(0))?;
+            return self.decide(&given.dataset()?);
+        }
+        let width = self.detector.info().training.width;
+        let mut data: Option<Dataset<'_>> = None;
+        for (index, input) in self.signature.inputs.iter().enumerate() {
+            let rows = of_role(index);
+            let any_width = rows.first().map_or(0, |part| part.tensor.width());
+            data = Some(match (&input.role, data) {
+                (Role::Features, None) => {
+                    Dataset::new("the request", BatchRows::new("features", rows, width))
+                }
+                (Role::Logits, Some(data)) => data
+                    .with_logits(BatchRows::new("logits", rows, any_width))
+                    .map_err(|error| Refusal::of_rows(&error))?,
+                (Role::Extra(name), Some(data)) => {
+                    let shape = parts[0].0.tensors[index].1.shape[1..].to_vec();
+                    data.with_extra(*name, BatchRows::new(name, rows, any_width), &shape)
+                        .map_err(|error| Refusal::of_rows(&error))?
+                }
+                (Role::Features | Role::Logits | Role::Extra(_) | Role::Network, _) => {
+                    unreachable!("features come first, once, and networks were run above")
+                }
+            });
+        }
+        let data = data.unwrap_or_else(|| unreachable!("every detector takes features"));
+        self.decide(&data)
+    }
+
+    fn decide(&self, data: &Dataset<'_>) -> Result<Verdicts, Refusal> {
+        let wrong = |error: offspan::Error| Refusal::of_rows(&error);
+        if self.detector.calibration().is_none() {
+            let scores = self.detector.score_dataset(data, &Silent).map_err(wrong)?;
+            return Ok(Verdicts { scores, ..Verdicts::default() });
+        }
+        // The rows are those of the one dataset, so there is nothing to join.
+        let decisions =
+            self.detector.decide(std::slice::from_ref(data), None, &Silent).map_err(wrong)?;
+        Ok(Verdicts {
+            scores: decisions.scores,
+            p_values: decisions.p_values,
+            is_out: decisions.is_out,
+        })
+    }
+
+    /// Rows of one request may be scored with those of another only if their shapes agree.
+    pub(crate) fn goes_with(&self, a: &Inputs, b: &Inputs) -> bool {
+        let shapes = a.tensors.iter().zip(&b.tensors);
+        shapes.into_iter().all(|((_, a), (_, b))| a.shape[1..] == b.shape[1..])
+    }
+
+    /// Remembers what was found.
+    pub(crate) fn record(&self, task: &Task, verdicts: &Verdicts) {
+        self.scores.add_all(verdicts.scores.iter().copied());
+        let out = verdicts.is_out.iter().filter(|&&out| out).count();
+        self.stats.rows_out.add(out as u64);
+        self.stats.rows_in.add((verdicts.rows() - out) as u64);
+        if out == 0 {
+            return;
+        }
+        let now = crate::clock::unix_seconds();
+        let mut flagged = self.flagged.lock().unwrap_or_else(PoisonError::into_inner);
+        // Only the last ones would stay.
+        let rows = (0..verdicts.rows()).rev().filter(|&row| verdicts.is_out[row]);
+        let mut last: Vec<usize> = rows.take(FLAGGED_KEPT.max(self.keep_samples)).collect();
+        last.reverse();
+        for row in last {
+            let sample = (self.keep_samples > 0)
+                .then(|| task.inputs().tensors[0].1.singles(task.start + row, 1));
+            flagged.push_back(Flagged {
+                id: task.id().to_owned(),
+                row: task.start + row,
+                score: verdicts.scores[row],
+                p_value: verdicts.p_values[row],
+                time: now,
+                sample,
+            });
+        }
+        let too_many = flagged.len().saturating_sub(FLAGGED_KEPT.max(self.keep_samples));
+        flagged.drain(..too_many);
+        let without = flagged.len().saturating_sub(self.keep_samples);
+        flagged.iter_mut().take(without).for_each(|row| row.sample = None);
+    }
+
+    /// The last rows called OoD, the newest first.
+    pub(crate) fn last_flagged(&self) -> Vec<Flagged> {
+        let flagged = self.flagged.lock().unwrap_or_else(PoisonError::into_inner);
+        flagged.iter().rev().cloned().collect()
+    }
+
+    /// What the sum of all outputs is not: a model without a threshold has no decisions.
+    pub(crate) fn threshold(&self) -> Option<&offspan::Threshold> {
+        self.detector.threshold()
+    }
+
+    /// Whether its numbers can be had at all; touches what a first request would.
+    pub(super) fn warm_up(&self) -> Result<(), Refusal> {
+        #[cfg(feature = "onnx")]
+        if self.network.is_some() {
+            return Ok(());
+        }
+        let width = self.detector.info().training.width;
+        let row = ndarray::Array2::<f32>::from_elem((1, width), 0.5);
+        match self.detector.score_dataset(&Dataset::new("warm-up", row.view()), &Silent) {
+            // A method that asks for more than features gets it from requests.
+            Ok(_) | Err(offspan::Error::MissingInput { .. }) => Ok(()),
+            Err(error) => Err(Refusal::new(Kind::Internal, error.to_string())),
+        }
+    }
+}
+
+/// 40 parts of equal width over the calibration scores without their extremes, which would make all others one part.
+fn score_bounds(sorted: &[f64]) -> Vec<f64> {
+    const PARTS: usize = 40;
+    let finite: Vec<f64> = sorted.iter().copied().filter(|score| score.is_finite()).collect();
+    let at = |share: f64| finite[((finite.len() - 1) as f64 * share).round() as usize];
+    if finite.is_empty() {
+        // Without calibration nothing is known of the scale: every decade has its bounds.
+        let decades = (-6..=6).map(|power| 10f64.powi(power));
+        let up: Vec<f64> = decades.flat_map(|x| [x, 3.0 * x]).collect();
+        return up.iter().rev().map(|x| -x).chain([0.0]).chain(up.iter().copied()).collect();
+    }
+    let (low, high) = (at(0.005), at(0.995));
+    let spread = (high - low).max(f64::EPSILON * high.abs().max(f64::MIN_POSITIVE));
+    let (low, high) = (low - 0.6 * spread, high + 0.1 * spread);
+    let bound = |k: usize| low + (high - low) * k as f64 / PARTS as f64;
+    let mut bounds: Vec<f64> = (0..=PARTS).map(bound).collect();
+    bounds.dedup();
+    bounds
+}

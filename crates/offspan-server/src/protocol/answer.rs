@@ -1,0 +1,40 @@
+//! Scores, p-values and decisions of one request.
+
+use super::request::Wanted;
+use super::signature::Output;
+
+/// What a detector says of the rows of a request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Verdicts {
+    pub(crate) scores: Vec<f64>,
+    /// Empty without a threshold, as are the decisions.
+    pub(crate) p_values: Vec<f64>,
+    pub(crate) is_out: Vec<bool>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) model: String,
+    pub(crate) version: String,
+    pub(crate) id: Option<String>,
+    pub(crate) verdicts: Verdicts,
+    pub(crate) wanted: Vec<Wanted>,
+}
+
+impl Verdicts {
+    /// Numbers of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// An output's bytes, little end first.
+    pub(crate) fn bytes(&self, output: Output) -> Vec<u8> {
+        let doubles = |numbers: &[f64]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+        match output {
+            Output::Score => doubles(&self.scores),
+            Output::PValue => doubles(&self.p_values),
+            Output::IsOod => self.is_out.iter().map(|&out| u8::from(out)).collect(),
+        }
+    }
+}

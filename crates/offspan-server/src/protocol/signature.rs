@@ -1,0 +1,148 @@
+//! What a model takes and gives.
+
+use super::tensor::Tensor;
+use crate::refusal::Refusal;
+
+/// The outputs that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Higher is more in-distribution.
+    Score,
+    /// How probable a score as low as this is for an in-distribution row.
+    PValue,
+    /// Whether the row is taken for OoD.
+    IsOod,
+}
+
+impl Output {
+    const ALL: [Output; 3] = [Output::Score, Output::PValue, Output::IsOod];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Output::Score => "score",
+            Output::PValue => "p_value",
+            Output::IsOod => "is_ood",
+        }
+    }
+
+    /// As the protocol calls its type.
+    pub(crate) fn datatype(self) -> &'static str {
+        match self {
+            Output::Score | Output::PValue => "FP64",
+            Output::IsOod => "BOOL",
+        }
+    }
+
+    /// Bytes of one number.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Output::Score | Output::PValue => 8,
+            Output::IsOod => 1,
+        }
+    }
+}
+
+/// What an input is to the detector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Features of the network.
+    Features,
+    /// Its logits.
+    Logits,
+    /// Another tensor that the method asks for.
+    Extra(&'static str),
+    /// What the classifier in front of the detector takes.
+    Network,
+}
+
+/// An input of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// Sizes of one row, none where any will do; no sizes at all where even their number is open.
+    pub(crate) row: Option<Vec<Option<usize>>>,
+}
+
+impl Input {
+    /// Sizes as the protocol writes them, with −1 for open ones.
+    pub(crate) fn shape(&self) -> Vec<i64> {
+        let size = |size: &Option<usize>| size.map_or(-1, |size| size as i64);
+        let row = self.row.as_deref().unwrap_or(&[None]);
+        std::iter::once(-1).chain(row.iter().map(size)).collect()
+    }
+
+    /// Fails unless the tensor has rows of the right shape.
+    pub(crate) fn check(&self, tensor: &Tensor) -> Result<(), Refusal> {
+        let fits = match &self.row {
+            Some(row) => {
+                let fits =
+                    |(size, got): (&Option<usize>, &usize)| size.is_none_or(|size| size == *got);
+                tensor.shape.len() == row.len() + 1 && row.iter().zip(&tensor.shape[1..]).all(fits)
+            }
+            None => tensor.shape.len() >= 2,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Refusal::bad(format!(
+            "input `{}`: expected shape {}, got {:?}",
+            self.name,
+            in_words(&self.shape()),
+            tensor.shape
+        )))
+    }
+}
+
+fn in_words(shape: &[i64]) -> String {
+    let sizes: Vec<String> = shape.iter().map(i64::to_string).collect();
+    format!("[{}]", sizes.join(", "))
+}
+
+/// Inputs and outputs of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signature {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+impl Signature {
+    /// A detector without a threshold gives scores alone.
+    pub(crate) fn new(inputs: Vec<Input>, has_threshold: bool) -> Self {
+        let outputs = if has_threshold { &Output::ALL[..] } else { &Output::ALL[..1] };
+        Signature { inputs, outputs: outputs.to_vec() }
+    }
+
+    pub(crate) fn input(&self, name: &str) -> Result<&Input, Refusal> {
+        self.inputs.iter().find(|input| input.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+            Refusal::bad(format!(
+                "expected inputs called {}, got `{}`",
+                names.join(", "),
+                shown(name)
+            ))
+        })
+    }
+
+    pub(crate) fn output(&self, name: &str) -> Result<Output, Refusal> {
+        self.outputs.iter().copied().find(|output| output.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = self.outputs.iter().map(|output| output.name()).collect();
+            Refusal::bad(format!(
+                "expected outputs among {}, got `{}`",
+                names.join(", "),
+                shown(name)
+            ))
+        })
+    }
+}
+
+/// What somebody sent, short enough for a message.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 64;
+    let mut short: String =
+        text.chars().take(LONGEST).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        short.push('…');
+    }
+    short
+}

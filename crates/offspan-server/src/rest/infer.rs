@@ -1,0 +1,130 @@
+//! Requests for scores over REST.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http_body_util::BodyExt;
+
+use super::answer::{JSON, or_refused, with_body};
+use super::describe::{Named, names};
+use super::{encoding, json};
+use crate::app::{App, Arrived};
+use crate::models::Version;
+use crate::net::body::refusal_of;
+use crate::protocol::answer::Answer;
+use crate::protocol::pieces::Pieces;
+use crate::protocol::request::InferRequest;
+use crate::protocol::signature::shown;
+use crate::refusal::{Kind, Refusal};
+use crate::trace::Trace;
+
+const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
+/// Longer texts are read on a thread of their own, so that connections do not wait for it.
+const LONG: usize = 128 << 10;
+
+pub(super) async fn infer(
+    State(app): State<Arc<App>>,
+    path: Named,
+    Extension(arrived): Extension<Arrived>,
+    Extension(trace): Extension<Trace>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let (name, number) = names(&path);
+    let version = app.repository.find(name, number);
+    let (version, result) = match version {
+        Ok(version) => {
+            let result = answer(&app, &version, &headers, body, &trace, arrived).await;
+            (Some(version), result)
+        }
+        Err(refusal) => (None, Err(refusal)),
+    };
+    let response = or_refused(result);
+    app.count(version.as_deref(), "rest", response.status().as_u16(), arrived);
+    response
+}
+
+async fn answer(
+    app: &App,
+    version: &Arc<Version>,
+    headers: &HeaderMap,
+    body: Body,
+    trace: &Trace,
+    arrived: Arrived,
+) -> Result<Response, Refusal> {
+    let body = collect(body).await?;
+    let body = unpack(headers, body, app.config.max_body).await?;
+    let request = match header_length(headers)? {
+        Some(0) => InferRequest::raw(&version.signature, body)?,
+        length => {
+            let length = length.unwrap_or(body.len());
+            if length > LONG {
+                on_a_thread(move || json::read(&body, length)).await?
+            } else {
+                json::read(&body, length)?
+            }
+        }
+    };
+    let answer = app.infer(version, request, &trace.request_id, arrived).await?;
+    Ok(respond(headers, &answer))
+}
+
+async fn collect(mut body: Body) -> Result<Pieces, Refusal> {
+    let mut pieces = Pieces::default();
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(|error| refusal_of(&error))?.into_data() {
+            pieces.push(data);
+        }
+    }
+    Ok(pieces)
+}
+
+async fn unpack(headers: &HeaderMap, body: Pieces, most: usize) -> Result<Pieces, Refusal> {
+    let Some(name) = headers.get(header::CONTENT_ENCODING) else { return Ok(body) };
+    let name = name.to_str().unwrap_or("?").to_owned();
+    if name.eq_ignore_ascii_case("identity") {
+        return Ok(body);
+    }
+    on_a_thread(move || encoding::decode(&name, &body.joined(), most)).await.map(Pieces::from)
+}
+
+async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let failed = |_| Refusal::new(Kind::Internal, "reading the request failed");
+    tokio::task::spawn_blocking(work).await.map_err(failed)?
+}
+
+/// How long the JSON is, where tensors follow it.
+fn header_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal> {
+    let Some(value) = headers.get(HEADER_LENGTH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or("?");
+    text.trim().parse().map(Some).map_err(|_| {
+        let got = shown(text);
+        Refusal::bad(format!(
+            "Inference-Header-Content-Length: expected a number of bytes, got `{got}`"
+        ))
+    })
+}
+
+fn respond(headers: &HeaderMap, answer: &Answer) -> Response {
+    let (bytes, length) = json::write(answer);
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    let packs = bytes.len() >= encoding::SHORTEST && accepted.is_some_and(encoding::accepts_gzip);
+    let bytes = if packs { encoding::gzip(&bytes) } else { bytes };
+    let kind = if length.is_some() { BYTES } else { JSON };
+    let mut response = with_body(StatusCode::OK, kind, bytes);
+    let headers = response.headers_mut();
+    if let Some(length) = length {
+        headers.insert(HEADER_LENGTH, HeaderValue::from(length));
+    }
+    if packs {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}

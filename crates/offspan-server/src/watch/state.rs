@@ -1,0 +1,131 @@
+//! Monitors on disk. The library writes files that appear whole or not at all, so a server that is killed loses what came
+//! after the last save and nothing else.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use offspan::Monitor;
+use offspan::io::{remove_if_exists, write_text};
+use serde::{Deserialize, Serialize};
+
+use crate::ServeError;
+
+/// A folder of states that no other server uses.
+pub(crate) struct StateFolder {
+    path: PathBuf,
+    /// Locked as long as the server runs.
+    _lock: File,
+}
+
+/// What a monitor's own file does not know.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    /// When the stream began, in seconds since 1970.
+    pub(super) began: f64,
+    /// When alarms were raised: of more rows out, of scores that moved.
+    pub(super) alarm_times: [Option<f64>; 2],
+}
+
+impl StateFolder {
+    pub(crate) fn open(path: &Path) -> Result<Self, ServeError> {
+        std::fs::create_dir_all(path).map_err(ServeError::io("create", path))?;
+        let lock = path.join("lock");
+        let mut options = File::options();
+        let file = options.create(true).truncate(false).write(true).open(&lock);
+        let file = file.map_err(ServeError::io("open", &lock))?;
+        match file.try_lock() {
+            Ok(()) => Ok(StateFolder { path: path.to_owned(), _lock: file }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                Err(ServeError::StateInUse { path: path.to_owned() })
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(ServeError::io("lock", &lock)(error)),
+        }
+    }
+
+    /// A monitor's file. Names are those of folders, and a version is a number, so no two have the same file.
+    fn file(&self, name: &str, version: &str, kind: &str) -> PathBuf {
+        self.path.join(format!("{name}@{version}.{kind}"))
+    }
+
+    /// The monitor that an earlier run left, if it began like this one; one that did not is put aside.
+    pub(super) fn load(
+        &self,
+        name: &str,
+        version: &str,
+        fresh: &Monitor,
+    ) -> Option<(Monitor, About)> {
+        let path = self.file(name, version, "monitor");
+        if !path.exists() {
+            return None;
+        }
+        let why = match Monitor::load(&path) {
+            Ok(saved) if saved.began_like(fresh) => {
+                return Some((saved, self.about(name, version)));
+            }
+            Ok(_) => "it is of another detector or another chance of a false alarm".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let aside = self.file(name, version, "monitor.before");
+        let _ = std::fs::rename(&path, &aside);
+        tracing::warn!(
+            model = name,
+            version,
+            "the saved monitor is put aside, and a new one begins: {why}"
+        );
+        None
+    }
+
+    fn about(&self, name: &str, version: &str) -> About {
+        let text = std::fs::read_to_string(self.file(name, version, "json")).ok();
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn save(
+        &self,
+        name: &str,
+        version: &str,
+        monitor: &Monitor,
+        about: &About,
+    ) -> offspan::Result<()> {
+        // First what explains the second: alarms never lack their time.
+        let text = serde_json::json!(about).to_string();
+        write_text(self.file(name, version, "json"), &text)?;
+        monitor.save(self.file(name, version, "monitor"))
+    }
+
+    pub(super) fn remove(&self, name: &str, version: &str) -> offspan::Result<()> {
+        remove_if_exists(self.file(name, version, "monitor"))?;
+        remove_if_exists(self.file(name, version, "json"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use offspan::MonitorOptions;
+
+    use super::*;
+
+    fn monitor(threshold: f64) -> Monitor {
+        let reference: Vec<f64> = (0..100).map(f64::from).collect();
+        Monitor::new(&reference, MonitorOptions::new(0.95, threshold)).unwrap()
+    }
+
+    #[test]
+    fn a_state_comes_back_to_the_same_monitor_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let states = StateFolder::open(folder.path()).unwrap();
+        assert!(matches!(StateFolder::open(folder.path()), Err(ServeError::StateInUse { .. })));
+        let mut saved = monitor(5.0);
+        saved.update(&[1.0, 2.0]).unwrap();
+        let about = About { began: 7.0, alarm_times: [Some(1.5), None] };
+        states.save("net", "1", &saved, &about).unwrap();
+        let (loaded, known) = states.load("net", "1", &monitor(5.0)).unwrap();
+        assert_eq!((loaded.rows(), known), (2, about));
+        assert!(states.load("other", "1", &monitor(5.0)).is_none());
+        // Another detector: the old state is kept, under another name.
+        assert!(states.load("net", "1", &monitor(6.0)).is_none());
+        assert!(folder.path().join("net@1.monitor.before").exists());
+        drop(states);
+        StateFolder::open(folder.path()).unwrap().remove("net", "1").unwrap();
+    }
+}
