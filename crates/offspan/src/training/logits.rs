@@ -100,13 +100,9 @@ impl<'a> LogitSource<'a> {
 
     /// Energies (T = 1) of rows from `start` on.
     pub(crate) fn read(&self, start: usize, out: &mut [f64]) -> Result<()> {
-        self.read_at(start, out, 1.0)
-    }
-
-    pub(crate) fn read_at(&self, start: usize, out: &mut [f64], temperature: f64) -> Result<()> {
         let logits = self.logits(start, out.len())?;
         for (o, row) in out.iter_mut().zip(logits.rows()) {
-            *o = energy(vector::contiguous(&row), temperature);
+            *o = energy(vector::contiguous(&row), 1.0);
         }
         Ok(())
     }

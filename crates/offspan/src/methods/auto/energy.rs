@@ -1,6 +1,6 @@
 //! The energy of a row whose far activations were cut, with a temperature that suits the logits.
 
-use ndarray::{Array2, s};
+use ndarray::{Array1, Array2, s};
 
 use super::clip::CentredClip;
 use super::cut_head::{CutHead, Cuts};
@@ -43,6 +43,34 @@ struct Cut {
 enum Compiled {
     F32(CutHead<f32>),
     F64(CutHead<f64>),
+}
+
+/// What is made of the logits of a row.
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    Energy,
+    Confidence,
+}
+
+impl Reading {
+    fn of<T: Real>(self, logits: &[T], temperature: f64) -> f64 {
+        match self {
+            Reading::Energy => energy(logits, temperature),
+            Reading::Confidence => confidence(logits, temperature),
+        }
+    }
+}
+
+/// T times the log odds of the largest probability: its logit less the energy of all others. It ranks rows as the
+/// probability does, which itself is 1 for all rows that the network is sure of.
+fn confidence<T: Real>(logits: &[T], temperature: f64) -> f64 {
+    let mut largest = f64::NEG_INFINITY;
+    let mut others = Vec::with_capacity(logits.len());
+    for logit in logits.iter().map(|logit| logit.to_double()) {
+        others.push(logit.min(largest));
+        largest = largest.max(logit);
+    }
+    largest - energy(&others[1.min(others.len())..], temperature)
 }
 
 impl Cut {
@@ -139,19 +167,40 @@ impl EnergyPart {
 
     /// Energies of rows from `start` on.
     pub(super) fn read(&self, data: &Dataset<'_>, start: usize, out: &mut [f64]) -> Result<()> {
+        self.read_as(Reading::Energy, data, start, out)
+    }
+
+    /// How sure the network is of one class against the others, of all rows.
+    pub(super) fn confidences(&self, data: &Dataset<'_>) -> Result<Array1<f64>> {
+        in_blocks(data, |data, start, out| self.read_as(Reading::Confidence, data, start, out))
+    }
+
+    fn read_as(
+        &self,
+        reading: Reading,
+        data: &Dataset<'_>,
+        start: usize,
+        out: &mut [f64],
+    ) -> Result<()> {
         match self.cut.as_ref().map(|cut| &cut.compiled) {
-            None => self.source(data)?.read_at(start, out, self.temperature),
-            Some(Compiled::F32(cut)) => self.read_cut(cut, data, start, out),
-            Some(Compiled::F64(cut)) => self.read_cut(cut, data, start, out),
+            None => {
+                let logits = self.source(data)?.logits(start, out.len())?;
+                for (out, row) in out.iter_mut().zip(logits.rows()) {
+                    *out = reading.of(contiguous(&row), self.temperature);
+                }
+                Ok(())
+            }
+            Some(Compiled::F32(cut)) => self.read_cut(cut, reading, data, (start, out)),
+            Some(Compiled::F64(cut)) => self.read_cut(cut, reading, data, (start, out)),
         }
     }
 
     fn read_cut<T: Real>(
         &self,
         cut: &CutHead<T>,
+        reading: Reading,
         data: &Dataset<'_>,
-        start: usize,
-        out: &mut [f64],
+        (start, out): (usize, &mut [f64]),
     ) -> Result<()> {
         let source = self.source(data)?;
         let mut rows = Array2::from_elem((out.len().min(ROWS_AT_ONCE), data.width()), T::default());
@@ -173,7 +222,7 @@ impl EnergyPart {
             cut.correct(&cuts, logits.view_mut());
         }
         for (out, row) in out.iter_mut().zip(logits.rows()) {
-            *out = energy(contiguous(&row), self.temperature);
+            *out = reading.of(contiguous(&row), self.temperature);
         }
         Ok(())
     }
@@ -235,5 +284,28 @@ impl EnergyPart {
             return Err(Error::shape("the head of the detector", format!("{classes} rows"), got));
         }
         Ok(Some(EnergyPart { cut, classes, temperature: stored.number("temperature")? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_is_the_log_odds_of_the_largest_probability() {
+        let logits: [f64; 4] = [0.3, 2.5, -1.0, 2.0];
+        let temperature = 0.7;
+        let powers = logits.map(|logit| (logit / temperature).exp());
+        let p = powers[1] / powers.iter().sum::<f64>();
+        let expected = temperature * (p / (1.0 - p)).ln();
+        assert!((confidence(&logits, temperature) - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn confidence_tells_rows_apart_that_all_have_a_probability_of_1() {
+        let sure = confidence(&[90.0_f32, 0.0, 1.0], 1.0);
+        assert!(confidence(&[95.0_f32, 0.0, 1.0], 1.0) > sure && sure > 80.0);
+        assert_eq!(confidence(&[3.0_f64, 3.0], 1.0), 0.0);
+        assert_eq!(confidence(&[3.0_f64], 1.0), f64::INFINITY);
     }
 }

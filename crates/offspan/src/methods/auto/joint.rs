@@ -12,9 +12,7 @@ use crate::numeric::ranks::share_of_larger;
 
 /// How much less AUROC for left-out classes makes a weight e times smaller.
 const TEMPERATURE: f64 = 0.06;
-/// The energy tells classes that the network was trained with better than other rows.
-const ENERGY_IS_FLATTERED: f64 = 0.03;
-/// A term that tells fitted rows from others keeps at least this share of its weight.
+/// A term that tells fitted rows from others keeps at least the root of this share of its weight.
 const SMALLEST_FADE: f64 = 0.02;
 /// Terms with less than this share of the largest weight are left out: they cost time and say nothing.
 const NEGLIGIBLE: f64 = 0.03;
@@ -49,21 +47,13 @@ impl Joint {
         seen: ArrayView2<'_, f64>,
         trials: Option<&[f64]>,
     ) -> Self {
-        let worth: Vec<f64> = terms
-            .iter()
-            .enumerate()
-            .map(|(column, term)| match (trials.map(|aurocs| aurocs[column]), term) {
-                (Some(auroc), Term::Energy) => auroc - ENERGY_IS_FLATTERED,
-                (Some(auroc), _) => auroc,
-                (None, _) => 0.5,
-            })
-            .collect();
+        let worth = trials.map_or_else(|| vec![0.5; terms.len()], <[f64]>::to_vec);
         let best = worth.iter().fold(f64::NEG_INFINITY, |most, &worth| most.max(worth));
         let parts = terms.iter().enumerate().map(|(column, &term)| {
             let (unseen, seen) = (unseen.column(column).to_vec(), seen.column(column).to_vec());
             // A term that knows the rows of its fit has learnt them by heart.
             let known = share_of_larger(&seen, &unseen).unwrap_or(0.5);
-            let fade = (1.0 - 2.0 * (known - 0.5).max(0.0)).max(SMALLEST_FADE);
+            let fade = (1.0 - 2.0 * (known - 0.5).max(0.0)).max(SMALLEST_FADE).sqrt();
             let weight = ((worth[column] - best) / TEMPERATURE).exp() * fade;
             Part { term, scale: Scale::of(&unseen), weight }
         });
@@ -213,7 +203,7 @@ mod tests {
     #[test]
     fn what_tells_left_out_classes_apart_weighs_more() {
         let weights = weights(&joint(Some(&[0.9, 0.85])));
-        let expected = ((0.9 - (0.85 - ENERGY_IS_FLATTERED)) / TEMPERATURE).exp();
+        let expected = ((0.9 - 0.85) / TEMPERATURE).exp();
         assert!((weights[0] / weights[1] - expected).abs() < 1e-12);
     }
 
@@ -223,7 +213,7 @@ mod tests {
         seen.column_mut(0).mapv_inplace(|value| value + 1.5);
         let faded = Joint::of(&TERMS, spread().view(), seen.view(), None);
         let weights = weights(&faded);
-        assert!(weights[0] < 0.2 * weights[1], "{weights:?}");
+        assert!(weights[0] < 0.4 * weights[1], "{weights:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! In each trial a fifth of the classes is left out: the fit does not see their rows, and the network's
 //! outputs for them are taken away. What is left is fitted anew, on three quarters of the other rows;
-//! the last quarter is the in-distribution side. Left-out classes cannot choose one term: the network
-//! knew them. But they can weigh several.
+//! the last quarter is the in-distribution side. Every class is left out once, so that it is not by chance
+//! which ones are. Left-out classes cannot choose one term: the network knew them. But they can weigh several.
 
 use ndarray::Axis;
 
@@ -19,14 +19,12 @@ use crate::numeric::random::{Random, Stream};
 use crate::numeric::ranks::share_of_larger;
 use crate::training::Training;
 
-/// Trials, each without other classes.
-const TRIALS: usize = 3;
-/// Of so many classes, one is left out.
-const CLASSES_PER_LEFT_OUT: usize = 5;
+/// Trials, each without other classes; fewer where there are fewer classes.
+const TRIALS: usize = 5;
 /// Fewer classes cannot spare one.
 const FEWEST_CLASSES: usize = 3;
 /// Rows of all trials' sides together, and how few say nothing.
-const MOST_ROWS: usize = 5000;
+const MOST_ROWS: usize = 4000;
 const MOST_LEFT_OUT: usize = 1500;
 const FEWEST_ROWS: usize = 20;
 /// Landmarks of a trial: the order of the terms does not need more.
@@ -46,7 +44,8 @@ pub(super) fn trials(
     if classes < FEWEST_CLASSES {
         return Ok(None);
     }
-    training.observer.begin("what each term is worth", TRIALS as u64);
+    let trials = TRIALS.min(classes);
+    training.observer.begin("what each term is worth", trials as u64);
     let mut random = Random::new(params.seed, Stream::Trials);
     let mut order = |count: usize| -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
@@ -57,14 +56,12 @@ pub(super) fn trials(
     };
     let mut members = order(sample.numbers.len());
     members.truncate(MOST_ROWS);
-    let group = (classes / CLASSES_PER_LEFT_OUT).max(1);
     let shuffled = order(classes);
     let mut sums = vec![0.0; terms.len()];
     let mut done = 0;
-    for trial in 0..TRIALS {
+    for trial in 0..trials {
         check_interrupt(training.observer)?;
-        let left_out: Vec<usize> =
-            (0..group).map(|index| shuffled[(trial * group + index) % classes]).collect();
+        let left_out: Vec<usize> = shuffled.iter().copied().skip(trial).step_by(trials).collect();
         let sides = Sides::of(sample, &members, &left_out);
         if let Some(found) = sides.judge(params, gamma, (training, whole), sample, &left_out)? {
             for (sum, term) in sums.iter_mut().zip(&terms) {
@@ -148,12 +145,20 @@ impl Sides {
         let rows = (&rows, whole.spaces.as_ref());
         let kpca = kpca::fit(&params.kpca(gamma, landmarks)?, &trial)?.model;
         let evidence = Evidence::fit(params, kpca, &trial, rows, &inside)?;
+        let terms = evidence.terms();
         let columns = |data: &Dataset<'_>| -> Result<Vec<Vec<f64>>> {
-            let read = evidence.read_all(data)?;
+            let mut read = evidence.read_all(data)?;
+            for (&term, mut column) in terms.iter().zip(read.columns_mut()) {
+                // Without its own output, a class that the network was trained with has next to no energy: rows of
+                // no class keep more. What the other outputs say of it is what they would say of any row.
+                if let (Term::Energy, Some(energy)) = (term, &evidence.energy) {
+                    column.assign(&energy.confidences(data)?);
+                }
+            }
             Ok(read.axis_iter(Axis(1)).map(|column| column.to_vec()).collect())
         };
         let (inside, outside) = (columns(&inside)?, columns(&outside)?);
         let aurocs = inside.iter().zip(&outside).map(|(a, b)| share_of_larger(a, b).unwrap_or(0.5));
-        Ok(Some(evidence.terms().into_iter().zip(aurocs).collect()))
+        Ok(Some(terms.iter().copied().zip(aurocs).collect()))
     }
 }
