@@ -93,8 +93,15 @@ def test_rde_is_a_method_among_others_on_sentence_embeddings(recipes, packs):
     splits = {name: whole.read(name).features for name in ("train", "test", "oos_test")}
     # Every fifth row, without labels and logits, as an encoder without a head gives them.
     pack = offspan.Pack(splits["train"][::5], splits["test"][::5], {"oos": splits["oos_test"][::2]}, name="sentences")
-    found = offspan.evaluate(pack, {"rde": recipes.RDE(rows=1000), "kpca-nys": offspan.make("kpca-nys", sampling="uniform"),
-                                    "mahalanobis": "mahalanobis"}, pseudo_labels=50)
+    found = offspan.evaluate(
+        pack,
+        {
+            "rde": recipes.RDE(rows=1000),
+            "kpca-nys": offspan.make("kpca-nys", sampling="uniform"),
+            "mahalanobis": "mahalanobis",
+        },
+        pseudo_labels=50,
+    )
     assert not found.without
     assert all(numbers["auroc"] > 0.7 for numbers in found.averages.values()), found.averages
 
