@@ -92,11 +92,11 @@ def test_rde_is_a_method_among_others_on_sentence_embeddings(recipes, packs):
     whole = offspan.Pack.open(folder)
     splits = {name: whole.read(name).features for name in ("train", "test", "oos_test")}
     # Every fifth row, without labels and logits, as an encoder without a head gives them.
-    pack = offspan.Pack(splits["train"][::5], splits["test"][::5], {"oos": splits["oos_test"][::2]}, name="sentences")
+    pack = offspan.Pack(splits["train"][::5], splits["test"][::9], {"oos": splits["oos_test"][::2]}, name="sentences")
     found = offspan.evaluate(
         pack,
         {
-            "rde": recipes.RDE(rows=1000),
+            "rde": recipes.RDE(components=20, rows=400),
             "kpca-nys": offspan.make("kpca-nys", sampling="uniform"),
             "mahalanobis": "mahalanobis",
         },
