@@ -75,7 +75,8 @@ def with_openood() -> None:
     np.savez(FOLDER / "far.npz", feat_list=value(10, WIDTH, 3), label_list=np.full(10, -1))
     # What `conf` of some post-processors is: single precision.
     np.savez(FOLDER / "scores-id.npz", pred=LABELS, conf=FEATURES[:, 0], label=LABELS)
-    np.savez(FOLDER / "scores-far.npz", pred=LABELS[:10], conf=value(10, 1, -3)[:, 0].astype(float), label=np.full(10, -1))
+    far = value(10, 1, -3)[:, 0].astype(float)
+    np.savez(FOLDER / "scores-far.npz", pred=LABELS[:10], conf=far, label=np.full(10, -1))
 
 
 if __name__ == "__main__":

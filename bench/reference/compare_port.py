@@ -59,7 +59,8 @@ def scores_of_offspan(pack: Path, sets: dict[str, Path], args: argparse.Namespac
         folder = Path(temporary)
         train = load_file(pack / "train.safetensors")
         save_file({"features": train["features"]}, folder / "train.safetensors")
-        flags = ["--method", "kpca-nys", "--sampling", "low-energy", "--residual", "plain", "--gamma", f"{args.gamma:g}"]
+        flags = ["--method", "kpca-nys", "--sampling", "low-energy", "--residual", "plain"]
+        flags += ["--gamma", f"{args.gamma:g}"]
         flags += ["--landmarks", str(args.landmarks), "--explained-variance", f"{args.ratio:g}", "--hold-out", "0"]
         flags += ["--precision", args.precision, "--head", str(pack / "head.safetensors")]
         run(args.offspan, "fit", folder / "train.safetensors", *flags, "-o", folder / "net.offspan")
@@ -101,8 +102,8 @@ def main() -> int:
         relative = apart.max() / np.abs(theirs[name]).max()
         each = (apart / np.abs(theirs[name])).max()
         worst = max(worst, relative)
-        print(f"{name:20} {len(apart):6} rows, largest difference {apart.max():.2e}, relative to the set's largest score "
-              f"{relative:.2e}, to each row's own {each:.2e}")
+        print(f"{name:20} {len(apart):6} rows, largest difference {apart.max():.2e}; ", end="")
+        print(f"relative to the set's largest score {relative:.2e}, to each row's own {each:.2e}")
     print(f"{'agree' if worst <= TOLERANCE else 'DISAGREE'}: {worst:.2e}, at most {TOLERANCE:g} expected")
     return 0 if worst <= TOLERANCE else 1
 

@@ -15,9 +15,9 @@ import offspan
 class RDE:
     """Robust density estimation (Yoo et al. 2022), with the parameters of lm-polygraph.
 
-    Kernel PCA to 100 coordinates by an RBF kernel of width 1/m, then the Mahalanobis distance by a covariance that outliers
-    do not move (minimum covariance determinant). It needs scikit-learn, and time that grows with the square of the rows:
-    ``rows`` of them are enough.
+    Kernel PCA to 100 coordinates by an RBF kernel of width 1/m, then the Mahalanobis distance by a covariance that
+    outliers do not move (minimum covariance determinant). It needs scikit-learn, and time that grows with the square of
+    the rows: ``rows`` of them are enough.
     """
 
     name = "rde"

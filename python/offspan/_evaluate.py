@@ -19,9 +19,11 @@ from ._pack import Pack, native_pack
 from ._progress import Report, reporter
 from .errors import InputError
 
-#: What can be compared: a name, a method from :func:`make`, a method of your own, a function of features (and logits), the
-#: folder of a method's scores (as a ``Path``), or its scores by the name of the set.
-Comparable = Union[str, Method, OwnMethod, Callable[..., npt.ArrayLike], "os.PathLike[str]", Mapping[str, npt.ArrayLike]]
+#: What can be compared: a name, a method from :func:`make`, a method of your own, a function of features (and logits),
+#: the folder of a method's scores (as a ``Path``), or its scores by the name of the set.
+Comparable = Union[
+    str, Method, OwnMethod, Callable[..., npt.ArrayLike], "os.PathLike[str]", Mapping[str, npt.ArrayLike]
+]
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,9 @@ def evaluate(
         A pack folder, or a :class:`Pack` of arrays.
     methods
         Names of the library (also ``"all"``) or of :func:`register`, methods from :func:`make`, methods of your own
-        (:class:`OwnMethod`), functions ``f(features)`` or ``f(features, logits)`` that give scores, folders of scores (a
-        :class:`pathlib.Path` to ``test.npy`` and ``SET.npy``), or mappings of such scores by the names of the sets. With
-        a mapping, its keys are what tables call them.
+        (:class:`OwnMethod`), functions ``f(features)`` or ``f(features, logits)`` that give scores, folders of scores
+        (a :class:`pathlib.Path` to ``test.npy`` and ``SET.npy``), or mappings of such scores by the names of the sets.
+        With a mapping, its keys are what tables call them.
     tpr, fpr_rule, interval, level, seed
         As in :func:`offspan.metrics.evaluate`.
     seeds
@@ -228,8 +230,8 @@ def study(
     Parameters
     ----------
     name
-        ``"kernels"``, ``"sampling"``, ``"sensitivity"``, ``"layers"``, ``"approximation"``, ``"cost"``, ``"learned"`` or
-        ``"paper"``, which has all of them.
+        ``"kernels"``, ``"sampling"``, ``"sensitivity"``, ``"layers"``, ``"approximation"``, ``"cost"``, ``"learned"``
+        or ``"paper"``, which has all of them.
     packs
         A pack folder, or several that are layers of one network.
     folder

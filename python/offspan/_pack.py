@@ -121,14 +121,23 @@ class Pack:
     ) -> Pack:
         """Write a pack folder from files of other programs, as ``offspan convert`` does, and open it.
 
-        ``source`` is a pack, a folder of caches or a Hugging Face dataset; ``train`` and the others are files (OpenOOD's
-        ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source.
+        ``source`` is a pack, a folder of caches or a Hugging Face dataset; ``train`` and the others are files
+        (OpenOOD's ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source.
         """
-        path = [None if given is None else os.fspath(given) for given in (source, train, test, calibrate, head, class_vectors)]
+        path = [
+            None if given is None else os.fspath(given)
+            for given in (source, train, test, calibrate, head, class_vectors)
+        ]
         sets = [(name, os.fspath(given)) for name, given in (ood or {}).items()]
         with reporter(progress) as report:
             _internal.convert_pack(
-                os.fspath(folder), *path, ood=sets, temperature=temperature, unknown=unknown, unit=unit, dtype=dtype,
+                os.fspath(folder),
+                *path,
+                ood=sets,
+                temperature=temperature,
+                unknown=unknown,
+                unit=unit,
+                dtype=dtype,
                 progress=report,
             )
         return cls.open(folder)
@@ -183,7 +192,9 @@ def pseudo_labels(features: Rows, clusters: int, *, seed: int = 0) -> npt.NDArra
     return _internal.pseudo_labels(as_rows(features, "features"), clusters, seed)
 
 
-def cosine_head(vectors: npt.ArrayLike, temperature: float = 1.0) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def cosine_head(
+    vectors: npt.ArrayLike, temperature: float = 1.0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """A last layer whose logits are cosines with one vector per class, for features of unit length.
 
     With the text embeddings of CLIP-like models, ``msp`` behind it is MCM (temperature 1), and a temperature of 0.01

@@ -24,6 +24,8 @@ class Evaluation:
     detection_error: float
     tpr: float
     intervals: dict[str, tuple[float, float]] | None
+    #: The false positive rate by every rule for the threshold.
+    fpr_by_rule: dict[str, float]
     _ind: npt.NDArray[np.float64] = field(repr=False, compare=False)
     _ood: npt.NDArray[np.float64] = field(repr=False, compare=False)
 

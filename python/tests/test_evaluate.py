@@ -48,17 +48,18 @@ def test_figures_are_those_of_the_command_line(command_line):
 
 
 def test_seeds_and_comparisons_are_those_of_the_command_line(command_line, tmp_path):
-    found = offspan.evaluate(
-        FIXTURE, ["kpca-rff:features=64", "knn:neighbours=5"], seeds=3, compare=[("kpca-rff:features=64", "knn:neighbours=5")]
-    )
+    pair = ("kpca-rff:features=64", "knn:neighbours=5")
+    found = offspan.evaluate(FIXTURE, pair, seeds=3, compare=[pair])
     line = ["--method", "kpca-rff:features=64,knn:neighbours=5", "--seeds", "3", "--json"]
     line += ["--compare", "kpca-rff:features=64,knn:neighbours=5"]
-    told = json.loads(subprocess.run([command_line, "eval", str(FIXTURE), *line], check=True, capture_output=True).stdout)
+    ran = subprocess.run([command_line, "eval", str(FIXTURE), *line], check=True, capture_output=True)
+    told = json.loads(ran.stdout)
     for ours, theirs in zip(found.document["results"], told["results"]):
         assert (ours["average"], ours.get("seeds")) == (theirs["average"], theirs.get("seeds"))
     assert found.document["comparisons"] == told["comparisons"] and found.csv is None
     found.save(tmp_path / "result.json")
-    repeated = subprocess.run([command_line, "eval", "--repeat", tmp_path / "result.json"], capture_output=True, check=False)
+    again = [command_line, "eval", "--repeat", tmp_path / "result.json"]
+    repeated = subprocess.run(again, capture_output=True, check=False)
     assert repeated.returncode == 0, repeated.stdout
 
 
@@ -71,7 +72,8 @@ def test_packs_may_be_arrays(command_line):
     arrays = offspan.Pack(splits["train"], splits["test"], ood, head=folder.head, name=folder.name)
     methods = ["vim", "mahalanobis", "knn"]
     one, two = offspan.evaluate(folder, methods), offspan.evaluate(arrays, methods)
-    assert [result["sets"] for result in one.document["results"]] == [result["sets"] for result in two.document["results"]]
+    for ours, theirs in zip(one.document["results"], two.document["results"]):
+        assert ours["sets"] == theirs["sets"]
     assert "knn" in two.averages and repr(arrays).startswith("<Pack ")
     with pytest.raises(offspan.InputError, match="expected one of train, test"):
         folder.read("nothing")
@@ -194,7 +196,7 @@ def test_what_an_own_method_raises_reaches_the_caller():
         offspan.evaluate(FIXTURE, [])
     with pytest.raises(offspan.InputError, match="got knn twice"):
         offspan.evaluate(FIXTURE, ["knn", "knn"])
-    with pytest.raises(offspan.InputError, match="expected a folder or offspan.Pack, got int"):
+    with pytest.raises(offspan.InputError, match=r"expected a folder or offspan\.Pack, got int"):
         offspan.evaluate(3)
 
 

@@ -144,7 +144,7 @@ pub(crate) struct RankArgs {
 
     /// Methods that the diagram shows, at most
     #[arg(long, value_name = "N", default_value = "20")]
-    pub(crate) top: NonZeroUsize,
+    pub(crate) show: NonZeroUsize,
 
     /// Write a page with the diagram, and the table in every format, into this folder
     #[arg(short, long, value_name = "DIR")]

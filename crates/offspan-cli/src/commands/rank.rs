@@ -65,9 +65,9 @@ pub(crate) fn run(args: &RankArgs) -> Outcome {
     }
     let ranking = rank(&distinct(cases), over, metric, metric.label(&judged), judged.seed)?;
     json.write(&ranking.document())?;
-    print(&rendered(&ranking, out.format, args.top.get())?)?;
+    print(&rendered(&ranking, out.format, args.show.get())?)?;
     if let Some(folder) = &args.output {
-        let line = format!("page: {}", write(folder, &ranking, args.top.get())?.display());
+        let line = format!("page: {}", write(folder, &ranking, args.show.get())?.display());
         match out.format {
             Format::Text => print(&format!("\n{line}\n"))?,
             _ => remark(&line),

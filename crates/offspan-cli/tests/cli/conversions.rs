@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array2, s};
-use offspan::io::{FeatureSource, open_dataset};
+use offspan::io::open_dataset;
 
 use crate::util::{Place, matrix, npy_f32, read_scores};
 

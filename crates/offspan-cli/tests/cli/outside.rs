@@ -20,7 +20,8 @@ fn scores_from_files_have_the_figures_of_the_method_that_gave_them() {
         ran.stderr.contains("theirs: scores of no set of this pack: scores/far/other.npy"),
         "{ran:?}"
     );
-    let document = ran.json();
+    // Beside a remark on stderr.
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let [ours, theirs] = document["results"].as_array().unwrap().as_slice() else {
         panic!("{document}")
     };

@@ -39,9 +39,12 @@ pub fn document(pack: &str, evaluations: &Evaluations, options: &EvalOptions) ->
     }
     let rate = rate_name(options);
     for part in ["results", "comparisons"] {
-        rename(&mut document[part], "fpr", &rate);
+        if let Some(part) = document.get_mut(part) {
+            rename(part, "fpr", &rate);
+        }
     }
-    for lead in document["leads"].as_array_mut().into_iter().flatten() {
+    let leads = document.get_mut("leads").and_then(Value::as_array_mut);
+    for lead in leads.into_iter().flatten() {
         if lead["metric"] == "fpr" {
             lead["metric"] = json!(rate);
         }

@@ -1,22 +1,16 @@
 //! Methods on a pack, one after the other: fit, score, judge, compare.
 
-use std::sync::Mutex;
-use std::time::Instant;
-
 use offspan::io::SetGroup;
 use offspan::metrics::EvalOptions;
-use offspan::{Detector, Disagreement, FitOptions, MethodSpec, Observer};
-use serde_json::json;
+use offspan::{Detector, MethodSpec, Observer};
 
 use super::advice::in_a_pack;
+use super::fitting::{Found, evaluate, fit_each, reasons_against};
 use super::own::OwnMethod;
-use super::result::{
-    Evaluations, FitFacts, LeftOut, MethodResult, Over, ScoreFacts, SeedRun, Source,
-};
+use super::result::{Evaluations, LeftOut, MethodResult, Over, SeedRun, Source};
 use super::scores::{Figures, Scored, Scores};
 use super::sets::Sets;
 use super::statistics::{Kept, compared, leads};
-use crate::hook::Hook;
 use crate::{Result, StudyError};
 
 /// Evaluates methods on a pack: of the library ([`Evaluator::library`]), saved detectors
@@ -33,13 +27,6 @@ pub struct Evaluator<'a> {
     right: Option<Vec<bool>>,
     kept: Kept,
     evaluations: Evaluations,
-}
-
-/// A method that has a result, with its scores.
-struct Found {
-    result: MethodResult,
-    scores: Scores,
-    detector: Detector,
 }
 
 impl<'a> Evaluator<'a> {
@@ -374,123 +361,124 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// With `all`, kernel PCA from the full kernel matrix is left out beyond this many rows: its time
-/// grows with their cube.
-const MOST_ROWS_EXACT: usize = 4000;
+#[cfg(test)]
+mod tests {
+    use offspan::Silent;
+    use offspan::io::Dataset;
+    use offspan::ndarray::Array2;
 
-/// Why a method that nobody named should not run on these rows, if so.
-///
-/// # Errors
-/// If the rows cannot be read.
-pub(crate) fn reasons_against(
-    methods: &[(String, MethodSpec)],
-    sets: &Sets<'_>,
-) -> Result<Vec<Option<String>>> {
-    let negative = methods.iter().any(|(_, spec)| spec.wants_non_negative())
-        && sets.train.has_negative_features()?;
-    let rows = sets.train.rows();
-    let reason = |(name, spec): &(String, MethodSpec)| {
-        if negative && spec.wants_non_negative() {
-            Some("made for features that are never negative, and some here are".to_owned())
-        } else if name.starts_with("kpca-exact") && rows > MOST_ROWS_EXACT {
-            let text =
-                format!("takes a kernel matrix of {rows} × {rows}; name it to run it all the same");
-            Some(text)
-        } else {
-            None
-        }
-    };
-    Ok(methods.iter().map(reason).collect())
-}
+    use super::super::{OwnDetector, TableView};
+    use super::*;
 
-/// Fits each method on all training rows and evaluates it. `visit` gets each method's number and
-/// result; one that fails does not stop the others.
-pub(crate) fn fit_and_evaluate_each(
-    specs: &[MethodSpec],
-    names: &[String],
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-    observer: &dyn Observer,
-    mut visit: impl FnMut(usize, offspan::Result<MethodResult>) -> offspan::Result<()>,
-) -> Result<()> {
-    fit_each(specs, names, sets, options, None, observer, |index, found| {
-        visit(index, found.map(|found| found.result))
-    })
-}
-
-fn fit_each(
-    specs: &[MethodSpec],
-    names: &[String],
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-    right: Option<&[bool]>,
-    observer: &dyn Observer,
-    mut visit: impl FnMut(usize, offspan::Result<Found>) -> offspan::Result<()>,
-) -> Result<()> {
-    if specs.is_empty() {
-        return Ok(());
+    /// Rows around a level, the same for the same seed.
+    fn rows(count: usize, level: f64, seed: u64) -> Array2<f64> {
+        let order = offspan::random_order(count * 3, seed);
+        Array2::from_shape_fn((count, 3), |(i, j)| {
+            level + order[3 * i + j] as f64 / (count * 3) as f64
+        })
     }
-    let started = Mutex::new(Instant::now());
-    let hook = Hook {
-        observer,
-        on_method: |observer: &dyn Observer, name: &str, number: usize, of: usize| {
-            if let Ok(mut started) = started.lock() {
-                *started = Instant::now();
-            }
-            observer.method(name, number, of);
-        },
-    };
-    if let Some(head) = sets.head {
-        for rows in std::iter::once(sets.test).chain(sets.ood) {
-            // What cannot be read is told where it is scored.
-            if let Ok(Some(disagreement)) = Disagreement::of(rows, head) {
-                observer.note(&disagreement.to_string());
-            }
+
+    /// The mean of a row's features, with a little noise that the seed decides.
+    struct Noisy {
+        name: &'static str,
+        noise: f64,
+        seed: u64,
+        seeded: bool,
+    }
+
+    impl OwnMethod for Noisy {
+        fn name(&self) -> String {
+            self.name.to_owned()
+        }
+
+        fn with_seed(&self, seed: u64) -> Option<Box<dyn OwnMethod>> {
+            self.seeded.then(|| Box::new(Noisy { seed, ..*self }) as Box<dyn OwnMethod>)
+        }
+
+        fn fit(
+            &self,
+            _: &Dataset<'_>,
+            _: Option<&offspan::io::Head>,
+        ) -> offspan::Result<Box<dyn OwnDetector>> {
+            Ok(Box::new(Noisy { ..*self }))
         }
     }
-    let seconds = || started.lock().map_or(0.0, |started| started.elapsed().as_secs_f64());
-    let fit_options = FitOptions { hold_out: Some(0.0), observer: &hook, ..FitOptions::default() };
-    Detector::fit_each(specs, sets.train, sets.head, &fit_options, |index, fitted| {
-        let found = fitted.and_then(|detector| {
-            let facts = FitFacts::of(&detector, seconds());
-            evaluate(detector, &names[index], Some(facts), sets, options, right, observer)
-        });
-        match found {
-            Err(error @ offspan::Error::Interrupted { .. }) => Err(error),
-            found => visit(index, found),
+
+    impl OwnDetector for Noisy {
+        fn score(&self, rows: &Dataset<'_>) -> offspan::Result<Vec<f64>> {
+            let z: Array2<f64> = offspan::io::read_rows(rows.features(), 0..rows.rows())?;
+            let noise = offspan::random_order(rows.rows(), self.seed);
+            let score = |(row, noise): (offspan::ndarray::ArrayView1<'_, f64>, &usize)| {
+                row.sum() / 3.0 + self.noise * *noise as f64 / rows.rows() as f64
+            };
+            Ok(z.rows().into_iter().zip(&noise).map(score).collect())
         }
-    })?;
-    Ok(())
-}
+    }
 
-/// Scores the rows of a pack and judges the scores.
-///
-/// # Errors
-/// If the rows do not fit the detector, or the observer asks to stop.
-pub(crate) fn evaluate_detector(
-    detector: Detector,
-    name: &str,
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-    observer: &dyn Observer,
-) -> offspan::Result<(MethodResult, Scored)> {
-    let Found { result, scores, detector } =
-        evaluate(detector, name, None, sets, options, None, observer)?;
-    Ok((result, scores.scored(Some(detector), sets)))
-}
+    #[test]
+    fn own_methods_have_seeds_leads_and_marks_as_others_have() {
+        let (train, test) = (rows(60, 0.3, 1), rows(60, 0.3, 2));
+        let (near, far) = (rows(50, 0.0, 3), rows(40, -0.5, 4));
+        let train = Dataset::new("train", train.view());
+        let test = Dataset::new("test", test.view());
+        let ood = [Dataset::new("far", far.view()), Dataset::new("near", near.view())];
+        let groups = [SetGroup { name: "near".to_owned(), sets: vec!["near".to_owned()] }];
+        let sets = Sets { groups: &groups, ..Sets::new(&train, &test, &ood, None) };
+        let method = |name, noise, seeded| Noisy { name, noise, seed: 0, seeded };
+        let mut evaluator = Evaluator::new(sets, EvalOptions::default()).unwrap().seeds(3).unwrap();
+        evaluator = evaluator.compare("clear", "useless");
+        for method in
+            [method("useless", 50.0, true), method("clear", 0.0, false), method("same", 0.0, true)]
+        {
+            evaluator.own(&method, &Silent).unwrap();
+        }
+        evaluator.sort_by_key(|result| std::cmp::Reverse(result.method.clone()));
+        let evaluations = evaluator.finish().unwrap();
+        let names: Vec<&str> = evaluations.results.iter().map(|one| one.method.as_str()).collect();
+        assert_eq!(names, ["useless", "same", "clear"]);
+        let useless = evaluations.result("useless").unwrap();
+        let seeds = useless.seeds.as_ref().unwrap();
+        assert_eq!(seeds.runs.iter().map(|run| run.seed).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(seeds.sd.groups["near"].auroc > 0.0);
+        assert!(evaluations.result("clear").unwrap().seeds.is_none());
+        // Comparisons follow results that were put into another order.
+        let compared = &evaluations.comparisons[0];
+        let average = &compared.differences[0];
+        assert_eq!(average.over, Over::Average);
+        assert!((average.auroc.second - useless.average.auroc).abs() < 1e-12);
+        assert!(average.auroc.difference > 0.0 && average.auroc.p_value < 0.01);
+        // Two methods with the same scores: neither leads by more than chance.
+        assert!(evaluations.leads.iter().all(|lead| lead.by_chance && lead.p_value == 1.0));
+        let table = evaluations.table(&EvalOptions::default(), &TableView::default());
+        let groups: Vec<&str> = table.header.iter().map(|heading| heading.group.as_str()).collect();
+        assert_eq!(
+            groups,
+            ["", "average", "average", "near", "near", "far", "far", "near", "near"]
+        );
+        assert!(table.rows.last().unwrap()[1].spread.is_some() && table.notes.len() == 2);
+    }
 
-fn evaluate(
-    detector: Detector,
-    name: &str,
-    fit: Option<FitFacts>,
-    sets: &Sets<'_>,
-    options: &EvalOptions,
-    right: Option<&[bool]>,
-    observer: &dyn Observer,
-) -> offspan::Result<Found> {
-    let (scores, facts): (Scores, ScoreFacts) =
-        Scores::of(sets, |set| detector.score_dataset(set, observer))?;
-    let figures = scores.judged(sets, options, right, options.seed)?;
-    let result = figures.result(name, json!(detector.info().spec), fit, facts);
-    Ok(Found { result, scores, detector })
+    #[test]
+    fn scores_of_few_methods_are_kept() {
+        let (train, test, ood) = (rows(30, 0.0, 1), rows(30, 0.0, 2), rows(30, -0.4, 3));
+        let train = Dataset::new("train", train.view());
+        let test = Dataset::new("test", test.view());
+        let ood = [Dataset::new("far", ood.view())];
+        let sets = Sets::new(&train, &test, &ood, None);
+        let mut evaluator =
+            Evaluator::new(sets, EvalOptions::default()).unwrap().compare("m9", "m8");
+        let names = ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"];
+        for (number, name) in names.into_iter().enumerate() {
+            let noise = number as f64 / 10.0;
+            evaluator.own(&Noisy { name, noise, seed: 7, seeded: false }, &Silent).unwrap();
+        }
+        // Two of each of four figures at most, and the two that are to be compared.
+        assert!(evaluator.kept.len() <= 10 && evaluator.kept.first(9).is_some());
+        assert_eq!(evaluator.evaluations().results.len(), 10);
+        let leads = evaluator.finish().unwrap().leads;
+        assert_eq!(leads.len(), 4, "every figure has a best method, also the first one");
+        let missing = Evaluator::new(sets, EvalOptions::default()).unwrap().compare("a", "b");
+        let error = missing.finish().unwrap_err().to_string();
+        assert_eq!(error, "a cannot be compared: it has no result");
+    }
 }

@@ -8,6 +8,7 @@
 mod advice;
 mod document;
 mod evaluator;
+mod fitting;
 mod metric;
 mod outside;
 mod own;
@@ -25,7 +26,7 @@ pub use advice::in_a_pack;
 pub(crate) use document::name_the_rate;
 pub use document::{Document, NoResult, document, rate_name};
 pub use evaluator::Evaluator;
-pub(crate) use evaluator::{evaluate_detector, fit_and_evaluate_each, reasons_against};
+pub(crate) use fitting::{evaluate_detector, fit_and_evaluate_each, reasons_against};
 pub use metric::Metric;
 pub use outside::OutsideScores;
 pub use own::{OwnDetector, OwnMethod};

@@ -71,6 +71,11 @@ impl Kept {
         self.0.entry(result).or_default().push(scores);
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn first(&self, result: usize) -> Option<&Scores> {
         self.0.get(&result)?.first()
     }
@@ -88,7 +93,7 @@ impl Kept {
         let mut wanted: Vec<usize> = Vec::new();
         for over in evaluations.columns() {
             for metric in COMPARED {
-                wanted.extend(best_two(evaluations, &over, metric).into_iter().flatten());
+                wanted.extend(best_first(evaluations, &over, metric).into_iter().take(2));
             }
         }
         let is_named = |result: usize| {
@@ -102,8 +107,8 @@ impl Kept {
     }
 }
 
-/// The numbers of the best result and of the second.
-fn best_two(evaluations: &Evaluations, over: &Over, metric: Metric) -> Option<[usize; 2]> {
+/// The numbers of the results, best first.
+fn best_first(evaluations: &Evaluations, over: &Over, metric: Metric) -> Vec<usize> {
     let mut values: Vec<(usize, f64)> = evaluations
         .results
         .iter()
@@ -114,10 +119,7 @@ fn best_two(evaluations: &Evaluations, over: &Over, metric: Metric) -> Option<[u
         true => b.1.total_cmp(&a.1),
         false => a.1.total_cmp(&b.1),
     });
-    match values.as_slice() {
-        [best, second, ..] => Some([best.0, second.0]),
-        _ => None,
-    }
+    values.into_iter().map(|(index, _)| index).collect()
 }
 
 /// The best of each figure against the second. Methods without kept scores, or with too few rows for a
@@ -134,8 +136,8 @@ pub(super) fn leads(
         // Figures with the same two methods are tested at once.
         let mut by_pair: BTreeMap<[usize; 2], Vec<&Over>> = BTreeMap::new();
         for over in &columns {
-            if let Some(pair) = best_two(evaluations, over, metric) {
-                by_pair.entry(pair).or_default().push(over);
+            if let [best, second, ..] = best_first(evaluations, over, metric)[..] {
+                by_pair.entry([best, second]).or_default().push(over);
             }
         }
         for (pair, columns) in by_pair {

@@ -122,7 +122,8 @@ impl Machine<'_> {
                 0x95 => drop(self.take(8)?),
                 b'.' => return self.pop(),
                 b'(' => self.marks.push(self.stack.len()),
-                b'0' => drop(self.pop()?),
+                // POP, and BUILD: what an object is filled with does not concern us.
+                b'0' | b'b' => drop(self.pop()?),
                 b'N' => self.push(Value::Nothing),
                 b'}' => self.push(Value::Dict(Vec::new())),
                 b']' | b')' => self.push(Value::List(Vec::new())),
@@ -173,8 +174,6 @@ impl Machine<'_> {
                     self.push(Value::Dict(Vec::new()));
                     self.set_items(items)?;
                 }
-                // BUILD: what an object is filled with does not concern us.
-                b'b' => drop(self.pop()?),
                 // REDUCE, NEWOBJ
                 b'R' | 0x81 => self.call()?,
                 b'Q' => self.storage()?,
