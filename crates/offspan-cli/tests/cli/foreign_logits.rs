@@ -20,12 +20,20 @@ fn a_fit_with_logits_of_other_rows_says_so_with_figures() {
     place.write("right.npy", npy_f32(&right));
     place.write("wrong.npy", npy_f32(&right.select(Axis(0), &order)));
     let fit = |logits: &str| {
-        place.run(&format!("fit rows.npy --head weight.npy,bias.npy --logits {logits} -m energy -o net"))
+        place.run(&format!(
+            "fit rows.npy --head weight.npy,bias.npy --logits {logits} -m energy -o net"
+        ))
     };
     let ran = fit("wrong.npy");
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("note: rows.npy: its logits do not belong to its features"), "{ran:?}");
-    assert!(ran.stderr.contains("in 64 rows") && ran.stderr.contains("root mean square"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("note: rows.npy: its logits do not belong to its features"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stderr.contains("in 64 rows") && ran.stderr.contains("root mean square"),
+        "{ran:?}"
+    );
     // The bias that is left out here is small beside the spread of the logits.
     fit("right.npy").fine();
 }
@@ -36,7 +44,8 @@ fn every_set_of_an_evaluation_is_looked_at() {
     place.small_pack("pack", 200, 40);
     let path = place.path("pack").join("ood/digits.safetensors");
     let features = matrix(&path, "features");
-    let logits = Array2::from_shape_fn((features.nrows(), 10), |(i, j)| ((i * 7 + j * 3) % 11) as f32);
+    let logits =
+        Array2::from_shape_fn((features.nrows(), 10), |(i, j)| ((i * 7 + j * 3) % 11) as f32);
     let arrays: Vec<(&str, &[usize], Vec<f32>)> = vec![
         ("features", features.shape(), features.iter().copied().collect()),
         ("logits", logits.shape(), logits.iter().copied().collect()),
