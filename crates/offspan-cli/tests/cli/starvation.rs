@@ -35,8 +35,10 @@ fn whatever_the_limit_a_fit_ends_well_or_with_a_sentence() {
     let place = Place::new();
     place.run("synth --rows 3000 --width 64 -o rows.npy").fine();
     let (mut done, mut refused) = (0, 0);
-    for megabytes in (40..=400).step_by(24) {
-        let line = "fit rows.npy --method kpca-nys --landmarks 1024 --threads 1 -o net";
+    // Less than the first does not even hold the program.
+    for megabytes in (72..=408).step_by(24) {
+        let line =
+            "fit rows.npy --method kpca-nys --sampling uniform --landmarks 1024 --threads 1 -o net";
         let ran = starved(&place, line, megabytes);
         match ran.code {
             Some(0) => done += 1,
