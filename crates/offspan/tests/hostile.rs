@@ -177,7 +177,7 @@ fn judged(
     (scores, rows): (offspan::Result<Vec<f64>>, ArrayView2<'_, f32>),
 ) -> Option<String> {
     let scores = scores.ok()?;
-    for (score, row) in scores.iter().zip(rows.rows()) {
+    for (score, row) in scores.iter().zip(rows.outer_iter()) {
         let allowed = score.is_finite()
             || *score == f64::NEG_INFINITY
             || *score == f64::INFINITY && MOST_INSIDE.contains(&name);
