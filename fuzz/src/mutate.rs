@@ -17,7 +17,9 @@ pub fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let at = bytes.windows(PREFIX.len()).position(|part| part == PREFIX.as_bytes());
     if let Some(start) = at.map(|at| at + PREFIX.len())
-        && bytes.get(start..start + DIGITS).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        && bytes
+            .get(start..start + DIGITS)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
     {
         bytes[start..start + DIGITS].fill(b'0');
         let checksum = format!("{:032x}", xxh3_128(&bytes));
@@ -59,7 +61,9 @@ impl Parts {
         let (_, header) = SafeTensors::read_metadata(bytes).ok()?;
         let metadata = header.metadata().clone().unwrap_or_default().into_iter().collect();
         let tensors = SafeTensors::deserialize(bytes).ok()?.tensors().into_iter();
-        let tensors = tensors.map(|(name, view)| (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec())));
+        let tensors = tensors.map(|(name, view)| {
+            (name, (view.dtype(), view.shape().to_vec(), view.data().to_vec()))
+        });
         Some(Parts { metadata, tensors: tensors.collect() })
     }
 
@@ -87,8 +91,22 @@ pub fn mutated(bytes: &[u8], seed: u64) -> Option<Vec<u8>> {
     parts.to_bytes().map(|bytes| repaired(&bytes))
 }
 
-const NUMBERS: [f64; 14] =
-    [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-300, 1e300, 5e-324, -1e38, 255.0, 65536.0, 4_294_967_296.0, 1e15];
+const NUMBERS: [f64; 14] = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    1e-300,
+    1e300,
+    5e-324,
+    -1e38,
+    255.0,
+    65536.0,
+    4_294_967_296.0,
+    1e15,
+];
 
 fn change_document(metadata: &mut BTreeMap<String, String>, dice: &mut Dice) {
     let keys: Vec<String> = metadata.keys().cloned().collect();
@@ -150,7 +168,10 @@ fn change_value(value: &mut Value, dice: &mut Dice) {
     }
 }
 
-fn pick_tensor<'a>(tensors: &'a mut Tensors, dice: &mut Dice) -> Option<&'a mut (Dtype, Vec<usize>, Vec<u8>)> {
+fn pick_tensor<'a>(
+    tensors: &'a mut Tensors,
+    dice: &mut Dice,
+) -> Option<&'a mut (Dtype, Vec<usize>, Vec<u8>)> {
     let names: Vec<String> = tensors.keys().cloned().collect();
     tensors.get_mut(dice.pick(&names)?)
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use ndarray::Array2;
 use offspan::io::{Content, Dataset, FeatureSource};
 use offspan::{
-    Checkpointing, Detector, FitOptions, FitPart, FitPlan, MethodOptions, Moments, Monitor, Observer, PartialFit, Silent,
+    Checkpointing, Detector, FitOptions, FitPart, FitPlan, MethodOptions, Moments, Monitor,
+    Observer, PartialFit, Silent,
 };
 
 use super::mutate::repaired;
@@ -35,7 +36,9 @@ const fn document(name: &'static str, run: fn(&[u8])) -> Target {
 pub const TARGETS: &[Target] = &[
     bytes("npy", |input| feature_file("x.npy", input)),
     bytes("npz", |input| feature_file("x.npz", input)),
+    #[cfg(feature = "parquet")]
     bytes("parquet", |input| feature_file("x.parquet", input)),
+    #[cfg(feature = "parquet")]
     bytes("arrow", |input| feature_file("x.arrow", input)),
     document("safetensors", |input| feature_file("x.safetensors", input)),
     document("detector", detector),
@@ -48,8 +51,10 @@ pub const TARGETS: &[Target] = &[
     bytes("scores", scores),
     bytes("csv", csv),
     bytes("json", any_content),
+    #[cfg(feature = "onnx")]
     bytes("pack-toml", pack_toml),
     bytes("parameters", parameters),
+    #[cfg(feature = "onnx")]
     bytes("onnx", onnx),
 ];
 
@@ -122,7 +127,9 @@ fn feature_file(name: &str, input: &[u8]) {
 
 /// Rows of any width, the same ones every time.
 fn rows(count: usize, width: usize) -> Array2<f32> {
-    Array2::from_shape_fn((count, width), |(i, j)| (((i * 31 + j * j * 7 + 3) % 29) as f32 * 0.37).sin() + 1.2)
+    Array2::from_shape_fn((count, width), |(i, j)| {
+        (((i * 31 + j * j * 7 + 3) % 29) as f32 * 0.37).sin() + 1.2
+    })
 }
 
 /// Scores have to be numbers; −∞ is one, of a row without direction.
@@ -159,7 +166,12 @@ pub fn checkpointed_fit(checkpoint: &Path, observer: &dyn Observer) -> offspan::
     let rows = rows(64, 3);
     let every = std::time::Duration::from_secs(3600);
     let checkpoint = Checkpointing { path: checkpoint.to_owned(), every };
-    let options = FitOptions { hold_out: Some(0.0), checkpoint: Some(&checkpoint), observer, ..FitOptions::default() };
+    let options = FitOptions {
+        hold_out: Some(0.0),
+        checkpoint: Some(&checkpoint),
+        observer,
+        ..FitOptions::default()
+    };
     Detector::fit(&spec, &Dataset::new("train", rows.view()), None, &options)
 }
 
@@ -222,7 +234,9 @@ fn fit_plan(input: &[u8]) {
 
 fn fit_part(input: &[u8]) {
     let Ok(mut part) = FitPart::from_bytes(&repaired(input)) else { return };
-    let Ok(other) = FitPart::from_bytes(&part.to_bytes()) else { panic!("what it writes it must read") };
+    let Ok(other) = FitPart::from_bytes(&part.to_bytes()) else {
+        panic!("what it writes it must read")
+    };
     let _ = part.merge(&other);
 }
 
@@ -231,7 +245,9 @@ fn scores(input: &[u8]) {
     for name in ["s.csv", "s.npy"] {
         if let Ok(Some(scores)) = offspan::io::read_scores(folder.put(name, input)) {
             let source = offspan::CalibrationSource::Given;
-            if let Ok(known) = offspan::Calibration::new(scores, offspan::Promise::default(), source) {
+            if let Ok(known) =
+                offspan::Calibration::new(scores, offspan::Promise::default(), source)
+            {
                 assert!(!known.p_value(0.5).is_nan());
             }
         }
@@ -253,6 +269,7 @@ fn any_content(input: &[u8]) {
     let _ = serde_json::from_slice::<offspan::MonitorState>(input);
 }
 
+#[cfg(feature = "onnx")]
 fn pack_toml(input: &[u8]) {
     let folder = Folder::new();
     folder.put("pack.toml", input);
@@ -284,6 +301,7 @@ fn parameters(input: &[u8]) {
     let _ = offspan::io::ColumnChoice::parse(text.lines());
 }
 
+#[cfg(feature = "onnx")]
 fn onnx(input: &[u8]) {
     let folder = Folder::new();
     let path = folder.put("x.onnx", input);

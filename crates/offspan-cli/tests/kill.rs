@@ -88,9 +88,9 @@ fn is_writing(place: &Place, id: u32) -> bool {
     let folder = place.path("").canonicalize().unwrap();
     // Gone with the process, or not to be had on this system.
     let Ok(open) = std::fs::read_dir(format!("/proc/{id}/fd")) else { return false };
-    open.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|file| {
-        file.starts_with(&folder) && file.to_string_lossy().ends_with(" (deleted)")
-    })
+    open.flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .any(|file| file.starts_with(&folder) && file.to_string_lossy().ends_with(" (deleted)"))
 }
 
 #[derive(Default)]

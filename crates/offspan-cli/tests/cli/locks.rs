@@ -34,7 +34,8 @@ fn a_detector_that_another_process_is_writing_is_left_to_it() {
 fn a_checkpoint_that_another_fit_uses_is_left_to_it() {
     let place = place_with_rows();
     refused_while_locked(&place, "c", "fit rows.npy --method pca --checkpoint c -o net");
-    let members = "fit rows.npy --method kpca-ensemble --sampling uniform --landmarks 32 --features 32";
+    let members =
+        "fit rows.npy --method kpca-ensemble --sampling uniform --landmarks 32 --features 32";
     refused_while_locked(&place, "c.nys", &format!("{members} --checkpoint c -o net"));
 }
 

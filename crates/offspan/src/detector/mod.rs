@@ -236,7 +236,24 @@ impl Detector {
         known: &Statistics,
     ) -> Result<Self> {
         let fitted = method.fit(training, known)?;
-        Ok(Self::without_threshold(method.spec().clone(), training.data.width(), fitted))
+        let detector =
+            Self::without_threshold(method.spec().clone(), training.data.width(), fitted);
+        detector.check_storable()?;
+        Ok(detector)
+    }
+
+    /// Fails if the detector could be saved but not loaded: the fit has left the range of numbers.
+    fn check_storable(&self) -> Result<()> {
+        let mut writer = TensorWriter::default();
+        self.model.write("", &mut writer);
+        if !writer.has_odd_numbers() {
+            return Ok(());
+        }
+        // Some methods keep infinities, and read them.
+        Self::from_bytes(&self.to_bytes()).map(drop).map_err(|error| Error::NotStorable {
+            method: self.info.method.clone(),
+            reason: error.to_string(),
+        })
     }
 
     fn without_threshold(spec: MethodSpec, width: usize, fitted: Fitted<Model>) -> Self {

@@ -292,6 +292,18 @@ pub enum Error {
         written: String,
     },
 
+    /// A fit whose numbers could not be read again.
+    #[error(
+        "{method}: the fit has left the range of numbers ({reason}); the features are too small, too large or too \
+         much alike for this method"
+    )]
+    NotStorable {
+        /// The method.
+        method: String,
+        /// What could not be read.
+        reason: String,
+    },
+
     /// A fit would take more memory than there is.
     #[error(
         "{method} needs about {} of memory for {rows} × {width} features, and this process may take {} more, by \

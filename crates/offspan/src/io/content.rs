@@ -80,14 +80,23 @@ impl Content {
             return Ok(Content::Empty);
         }
         if beginning.starts_with(npy::MAGIC) {
-            return Ok(match npy::parse(path) {
-                Ok(array) if array.is_scores() => Content::Scores,
-                _ => Content::Array,
-            });
+            return match npy::parse(path) {
+                Ok(array) if array.is_scores() => Ok(Content::Scores),
+                Err(error @ Error::Io { .. }) => Err(error),
+                _ => Ok(Content::Array),
+            };
         }
-        if let Ok(file) = TensorFile::open(path) {
-            let has_document = |kind: &Content| file.metadata(kind.key()).is_some();
-            return Ok(WITH_DOCUMENT.into_iter().find(has_document).unwrap_or(Content::Tensors));
+        match TensorFile::open(path) {
+            Ok(file) => {
+                let has_document = |kind: &Content| file.metadata(kind.key()).is_some();
+                return Ok(WITH_DOCUMENT
+                    .into_iter()
+                    .find(has_document)
+                    .unwrap_or(Content::Tensors));
+            }
+            // A file that cannot be read is not one of another kind.
+            Err(error @ Error::Io { .. }) => return Err(error),
+            Err(_) => {}
         }
         if beginning[0] == ONNX_BEGINS && is_our_onnx(path)? {
             return Ok(Content::Onnx);

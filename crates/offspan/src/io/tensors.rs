@@ -612,6 +612,20 @@ impl<'a> TensorWriter<'a> {
         self.tensors.insert(name, Entry { dtype, shape, bytes });
     }
 
+    /// Whether a tensor is empty or has a number that is not finite, which most readers refuse.
+    pub(crate) fn has_odd_numbers(&self) -> bool {
+        self.tensors.values().any(|Entry { dtype, bytes, .. }| match dtype {
+            _ if bytes.is_empty() => true,
+            Dtype::F64 => {
+                bytes.as_chunks().0.iter().any(|&word| !f64::from_le_bytes(word).is_finite())
+            }
+            Dtype::F32 => {
+                bytes.as_chunks().0.iter().any(|&word| !f32::from_le_bytes(word).is_finite())
+            }
+            _ => false,
+        })
+    }
+
     /// The bytes of a file of this kind, with its JSON document, to which the checksum is added.
     pub(crate) fn to_bytes(&self, format: &Format, mut document: Value) -> Vec<u8> {
         document[checksum::FIELD] = checksum::blank().into();
