@@ -60,7 +60,7 @@ def load(
 class Case:
     """A detector in a folder of models, and bodies of requests for it."""
 
-    def __init__(self, folder: Path, detector: Path | None, rows: Path | None) -> None:
+    def __init__(self, folder: Path, detector: Path | None, rows: Path | None, method: str) -> None:
         self.folder = folder
         self.models = folder / "models"
         self.detector = self.models / "net" / "1" / "net.offspan"
@@ -70,7 +70,7 @@ class Case:
             means = draw.normal(size=(10, 512))
             train = means[draw.integers(0, 10, 6000)] + draw.normal(size=(6000, 512))
             np.save(folder / "train.npy", np.maximum(train, 0).astype(np.float32))
-            words = ["fit", folder / "train.npy", "--method", "kpca-rff", "-o", self.detector]
+            words = ["fit", folder / "train.npy", "--method", method, "-o", self.detector]
             subprocess.run([program(), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
             self.rows = np.load(folder / "train.npy")
         else:
@@ -224,7 +224,7 @@ def wait_for(url: str, process: subprocess.Popen) -> None:
 
 def memory(case: Case, short: bool) -> None:
     """A million requests, ten minutes at most: the memory of the process, minute by minute."""
-    count = 50_000 if short else 1_000_000
+    count = 100_000 if short else 1_000_000
     with Serving(case.models, "--state", case.folder / "state-memory") as running:
         body, header = case.body(1)
         resident = []
@@ -348,6 +348,7 @@ def main() -> None:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--method", default="kpca-rff", help="what is fitted to made-up rows of 512 features")
     parser.add_argument("--detector", type=Path)
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--short", action="store_true")
@@ -360,7 +361,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory(prefix="offspan-serve-") as folder:
             print(f"--- {name}", flush=True)
-            part(Case(Path(folder), options.detector, options.rows), options.short)
+            part(Case(Path(folder), options.detector, options.rows, options.method), options.short)
     if options.json:
         options.json.write_text(json.dumps(FINDINGS, indent=1) + "\n")
 
