@@ -51,7 +51,8 @@ def test_inputs_are_scored_as_the_command_line_scores_them(tmp_path):
         about = json.loads(running.get("/v2/models/net"))
         assert about["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 6]}]
         assert ask(running, rows) == expected
-        assert ask(running, rows[7:8]) == [expected[7]]
+        # A network may round another way for another number of rows.
+        assert ask(running, rows[7:8]) == pytest.approx([expected[7]], rel=1e-4)
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(running, rows[:, :5])
 
