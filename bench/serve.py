@@ -47,7 +47,9 @@ def load_program() -> str:
     return str(max(found, key=lambda path: path.stat().st_mtime))
 
 
-def load(address: str, path: str, headers: str, body: Path, connections: int, seconds: float, rate: float = 0, count: int = 0) -> dict:
+def load(
+    address: str, path: str, headers: str, body: Path, connections: int, seconds: float, rate: float = 0, count: int = 0
+) -> dict:
     """Load a server; what was seen."""
     words = [load_program(), address, path, headers, str(body), str(connections), str(seconds), str(rate)]
     words += [str(count)] if count else []
@@ -58,7 +60,7 @@ def load(address: str, path: str, headers: str, body: Path, connections: int, se
 class Case:
     """A detector in a folder of models, and bodies of requests for it."""
 
-    def __init__(self, folder: Path, detector: Path | None, rows: Path | None) -> None:
+    def __init__(self, folder: Path, detector: Path | None, rows: Path | None, method: str) -> None:
         self.folder = folder
         self.models = folder / "models"
         self.detector = self.models / "net" / "1" / "net.offspan"
@@ -68,7 +70,7 @@ class Case:
             means = draw.normal(size=(10, 512))
             train = means[draw.integers(0, 10, 6000)] + draw.normal(size=(6000, 512))
             np.save(folder / "train.npy", np.maximum(train, 0).astype(np.float32))
-            words = ["fit", folder / "train.npy", "--method", "kpca-rff", "-o", self.detector]
+            words = ["fit", folder / "train.npy", "--method", method, "-o", self.detector]
             subprocess.run([program(), *map(str, words)], check=True, stdout=subprocess.DEVNULL)
             self.rows = np.load(folder / "train.npy")
         else:
@@ -142,7 +144,7 @@ def latency(case: Case, short: bool) -> None:
         note("p99 / p50 at half of the largest rate", round(half["p99_us"] / half["p50_us"], 2))
 
 
-RUNTIME = '''
+RUNTIME = """
 import numpy, offspan
 from mlserver import MLModel
 from mlserver.codecs import NumpyCodec
@@ -157,7 +159,7 @@ class Runtime(MLModel):
         rows = NumpyCodec.decode_input(payload.inputs[0])
         scores = self.detector.score(rows.astype(numpy.float32))
         return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("score", scores)])
-'''
+"""
 
 
 def mlserver(case: Case, short: bool) -> None:
@@ -170,7 +172,9 @@ def mlserver(case: Case, short: bool) -> None:
     folder.mkdir()
     (folder / "runtime.py").write_text(RUNTIME)
     ports = {"http_port": 18080, "grpc_port": 18081, "metrics_port": 18082}
-    (folder / "settings.json").write_text(json.dumps({"host": "127.0.0.1", "parallel_workers": 0, "debug": False, **ports}))
+    (folder / "settings.json").write_text(
+        json.dumps({"host": "127.0.0.1", "parallel_workers": 0, "debug": False, **ports})
+    )
     model = {"name": "net", "implementation": "runtime.Runtime", "parameters": {"uri": str(case.detector)}}
     (folder / "model-settings.json").write_text(json.dumps(model))
     row = [float(x) for x in case.rows[0]]
@@ -190,10 +194,16 @@ def mlserver(case: Case, short: bool) -> None:
                 load(target, "/v2/models/net/infer", header, body, 16, 1)
                 found[name] = load(target, "/v2/models/net/infer", header, body, 16, seconds)
                 note(f"{name}, single rows in JSON", found[name])
-            note("offspan / mlserver, single rows in JSON", round(found["offspan"]["per_second"] / found["mlserver"]["per_second"], 1))
+            note(
+                "offspan / mlserver, single rows in JSON",
+                round(found["offspan"]["per_second"] / found["mlserver"]["per_second"], 1),
+            )
             raw, raw_header = case.body(1)
             binary = load(running.http, "/v2/models/net/infer", raw_header, raw, 16, seconds)
-            note("offspan in bytes / mlserver in JSON, single rows", round(binary["per_second"] / found["mlserver"]["per_second"], 1))
+            note(
+                "offspan in bytes / mlserver in JSON, single rows",
+                round(binary["per_second"] / found["mlserver"]["per_second"], 1),
+            )
     finally:
         peer.terminate()
         peer.wait()
@@ -214,14 +224,17 @@ def wait_for(url: str, process: subprocess.Popen) -> None:
 
 def memory(case: Case, short: bool) -> None:
     """A million requests, ten minutes at most: the memory of the process, minute by minute."""
-    count = 50_000 if short else 1_000_000
+    count = 100_000 if short else 1_000_000
     with Serving(case.models, "--state", case.folder / "state-memory") as running:
         body, header = case.body(1)
         resident = []
         for part in range(10):
             seen = load(running.http, "/v2/models/net/infer", header, body, 16, 60, count=count // 10)
             resident.append(round(running.metric("process_resident_memory_bytes") / 2**20, 1))
-            print(f"  part {part + 1}: {seen['requests']} requests, {seen['failed']} failed, {resident[-1]} MiB", flush=True)
+            print(
+                f"  part {part + 1}: {seen['requests']} requests, {seen['failed']} failed, {resident[-1]} MiB",
+                flush=True,
+            )
         note("requests", running.metric("offspan_requests_total"))
         note("resident memory after each tenth, MiB", resident)
         note("of that the monitor's stream, MiB", round(16 * running.metric("offspan_monitor_rows") / 2**20, 1))
@@ -318,7 +331,9 @@ def kills(case: Case, short: bool) -> None:
 
 def one_request(case: Case) -> bytes:
     row = [float(x) for x in case.rows[0]]
-    return json.dumps({"inputs": [{"name": "features", "shape": [1, len(row)], "datatype": "FP32", "data": row}]}).encode()
+    return json.dumps(
+        {"inputs": [{"name": "features", "shape": [1, len(row)], "datatype": "FP32", "data": row}]}
+    ).encode()
 
 
 def quietly(running: Serving, header: str, body: Path) -> None:
@@ -333,6 +348,7 @@ def main() -> None:
     """Run the parts that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--method", default="kpca-rff", help="what is fitted to made-up rows of 512 features")
     parser.add_argument("--detector", type=Path)
     parser.add_argument("--rows", type=Path)
     parser.add_argument("--short", action="store_true")
@@ -345,7 +361,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory(prefix="offspan-serve-") as folder:
             print(f"--- {name}", flush=True)
-            part(Case(Path(folder), options.detector, options.rows), options.short)
+            part(Case(Path(folder), options.detector, options.rows, options.method), options.short)
     if options.json:
         options.json.write_text(json.dumps(FINDINGS, indent=1) + "\n")
 

@@ -153,8 +153,10 @@ def serve(words: list[str]) -> None:
     """`offspan serve` with the clients of Triton, and the page of serving."""
     python = environment(FOLDER / "serve")
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    if subprocess.run([*command, "pytest", "numpy", "tritonclient[http,grpc]"], check=False).returncode:
-        print("The tests of offspan serve with other clients were left out: pip could not install tritonclient.")
+    if subprocess.run([*command, "pytest", "numpy", "onnx", "tritonclient[http,grpc]"], check=False).returncode:
+        print(
+            "The tests of offspan serve with other clients were left out: pip could not install tritonclient and onnx."
+        )
         return
     run(python, "-m", "pytest", TESTS / "serve", "-p", "no:cacheprovider", *words)
 

@@ -22,21 +22,31 @@ from test_pages import LEAST_CONTRAST, MEASURE, complaint
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from serving import Serving, program  # noqa: E402
+from serving import Serving, program
 
 WIDTH = 4
 #: Resolves when the page has drawn events that came later than now.
 DRAWN = """new Promise((done) => {
-  const before = Number(document.documentElement.dataset.drawn ?? 0);
-  const look = () => Number(document.documentElement.dataset.drawn ?? 0) > before ? done(true) : requestAnimationFrame(look);
+  const time = () => Number(document.documentElement.dataset.drawn ?? 0);
+  const before = time();
+  const look = () => time() > before ? done(true) : requestAnimationFrame(look);
   look();
 })"""
 #: Resolves when the state has this class.
 STATE = """new Promise((done) => {{
-  const look = () => document.getElementById("status").className === "{}" ? done(document.getElementById("verdict").innerText)
-    : requestAnimationFrame(look);
+  const at = (id) => document.getElementById(id);
+  const look = () => at("status").className === "{}" ? done(at("verdict").innerText) : requestAnimationFrame(look);
   look();
 }})"""
+#: Resolves when the page asks for a token.
+ASKED = """new Promise((done) => {
+  const look = () => document.getElementById("ask")?.hidden === false ? done(true) : requestAnimationFrame(look);
+  look();
+})"""
+GIVE_TOKEN = """(() => {
+  document.getElementById("token").value = "0123456789abcdef";
+  document.getElementById("ask").requestSubmit();
+})()"""
 KEY = "document.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{}', bubbles: true }}))"
 
 
@@ -68,12 +78,20 @@ def write_npy(path: Path, table: list[list[float]]) -> None:
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(table)}, {WIDTH})}}"
     header = header.ljust(117) + "\n"
     numbers = [x for row in table for x in row]
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(numbers)}f", *numbers))
+    path.write_bytes(
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(header))
+        + header.encode()
+        + struct.pack(f"<{len(numbers)}f", *numbers)
+    )
 
 
 def ask(server: Serving, table: list[list[float]], name: str) -> None:
     data = [x for row in table for x in row]
-    body = {"id": name, "inputs": [{"name": "features", "shape": [len(table), WIDTH], "datatype": "FP32", "data": data}]}
+    body = {
+        "id": name,
+        "inputs": [{"name": "features", "shape": [len(table), WIDTH], "datatype": "FP32", "data": data}],
+    }
     request = urllib.request.Request(f"http://{server.http}/v2/models/net/infer", json.dumps(body).encode())
     with urllib.request.urlopen(request) as answer:
         answer.read()
@@ -98,7 +116,9 @@ class Page(Tab):
         return [said for said in map(complaint, self.events) if said is not None]
 
     def requested(self) -> set[str]:
-        sent = (event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent")
+        sent = (
+            event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"
+        )
         return {url for url in sent if not url.startswith("data:")}
 
 
@@ -110,7 +130,9 @@ class LivePage(unittest.TestCase):
         wide = tab.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         self.assertLessEqual(wide[0], wide[1])
         self.assertEqual(tab.evaluate("document.querySelectorAll('figure svg line.grid').length >= 15"), True)
-        broken = tab.evaluate("[...document.querySelectorAll('svg *')].filter((e) => /NaN|undefined|Infinity/.test(e.outerHTML)).length")
+        broken = tab.evaluate(
+            "[...document.querySelectorAll('svg *')].filter((e) => /NaN|undefined|Infinity/.test(e.outerHTML)).length"
+        )
         self.assertEqual(broken, 0)
         measured = tab.evaluate(f"({MEASURE})()")
         faint = [text for text in measured["words"] if text["ratio"] < LEAST_CONTRAST]
@@ -166,7 +188,9 @@ class LivePage(unittest.TestCase):
               f.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
               return f.querySelector("figcaption span").innerText; })()"""
             self.assertRegex(tab.evaluate(reads), r"rows/s \d")
-            reachable = tab.evaluate("[...document.querySelectorAll('button, figure')].every((e) => e.tabIndex >= 0 || e.role === 'tab')")
+            reachable = tab.evaluate(
+                "[...document.querySelectorAll('button, figure')].every((e) => e.tabIndex >= 0 || e.role === 'tab')"
+            )
             self.assertTrue(reachable)
             self.assertEqual(tab.complaints(), [])
 
@@ -182,9 +206,10 @@ class LivePage(unittest.TestCase):
         tokens.write_text("0123456789abcdef\n")
         with Serving(Given.folder / "net.offspan", "--token-file", tokens) as server, Page(Given.chrome) as tab:
             tab.call("Page.navigate", url=f"http://{server.http}/")
-            tab.evaluate("new Promise((done) => { const look = () => document.getElementById('ask')?.hidden === false ? done(1) : requestAnimationFrame(look); look(); })")
-            tab.evaluate("(() => { document.getElementById('token').value = '0123456789abcdef'; document.getElementById('ask').requestSubmit(); })()")
-            self.assertIn("Idle", tab.evaluate(STATE.format("waiting")) and tab.evaluate(DRAWN) and tab.evaluate("document.getElementById('verdict').innerText"))
+            tab.evaluate(ASKED)
+            tab.evaluate(GIVE_TOKEN)
+            tab.evaluate(DRAWN)
+            self.assertIn("Idle", tab.evaluate(STATE.format("waiting")))
 
 
 if __name__ == "__main__":

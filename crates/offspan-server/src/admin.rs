@@ -100,7 +100,11 @@ async fn list(State(app): State<Arc<App>>, body: Bytes) -> Response {
 /// Loads a model again, on a thread of its own.
 pub(crate) async fn load(app: &Arc<App>, name: String) -> Result<(), Refusal> {
     let app = Arc::clone(app);
-    let work = tokio::task::spawn_blocking(move || app.repository.load(&name));
+    let work = tokio::task::spawn_blocking(move || {
+        let loaded = app.repository.load(&name);
+        app.watch_all();
+        loaded
+    });
     work.await.unwrap_or_else(|_| Err(Refusal::new(Kind::Internal, "loading the model failed")))
 }
 

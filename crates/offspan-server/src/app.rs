@@ -86,6 +86,13 @@ impl App {
         }
     }
 
+    /// Takes up the monitors of all versions.
+    pub(crate) fn watch_all(&self) {
+        if let Some(monitors) = &self.monitors {
+            self.repository.all().iter().for_each(|version| monitors.watch(version));
+        }
+    }
+
     /// Fails unless models may be loaded and unloaded from a main listener.
     pub(crate) fn check_open_admin(&self) -> Result<(), Refusal> {
         if self.open_admin.load(Ordering::Relaxed) {

@@ -127,6 +127,7 @@ impl Server {
             live: Live::default(),
             open_admin: AtomicBool::new(false),
         });
+        app.watch_all();
         let (addresses, bound) = bind(&app).await?;
         let options = ListenOptions {
             certificate: certificate.clone(),
@@ -295,7 +296,9 @@ async fn look_at_files(app: Arc<App>, certificate: Option<Arc<Certificate>>) {
         looks.tick().await;
         let (app, certificate, before) = (Arc::clone(&app), certificate.clone(), seen.clone());
         let look = tokio::task::spawn_blocking(move || {
-            app.repository.refresh(None);
+            if !app.repository.refresh(None).is_empty() {
+                app.watch_all();
+            }
             let now = secrets(&app);
             if now != before {
                 tracing::info!("a token file or the certificate has changed: read again");

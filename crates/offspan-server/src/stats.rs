@@ -178,6 +178,13 @@ impl Stats {
     }
 }
 
+/// A metric's name, what it tells, and how it is had.
+type Family<F> = (&'static str, &'static str, F);
+type OfModel = fn(&ModelStats) -> f64;
+type OfMonitor = fn(&WatchView) -> f64;
+/// The second word is the kind of alarm.
+type OfKind = fn(&WatchView, usize) -> f64;
+
 type Keyed<'a> = &'a [((String, String), Arc<ModelStats>)];
 
 fn of_requests(text: &mut Exposition, models: Keyed<'_>) {
@@ -210,7 +217,7 @@ fn of_requests(text: &mut Exposition, models: Keyed<'_>) {
         let labels = [("model", model.as_str()), ("version", version)];
         text.histogram("offspan_request_duration_seconds", &labels, &stats.seconds);
     }
-    let counters: [(&str, &str, fn(&ModelStats) -> f64); 2] = [
+    let counters: [Family<OfModel>; 2] = [
         ("offspan_model_loads_total", "Times that the model was loaded.", |s| s.loads.get() as f64),
         ("offspan_model_load_failures_total", "Times that it could not be loaded.", |s| {
             s.load_failures.get() as f64
@@ -239,7 +246,7 @@ fn of_monitors(text: &mut Exposition, models: Keyed<'_>) {
         .map(|(key, stats)| (key, stats.watched()))
         .filter(|(_, view)| view.active)
         .collect();
-    let by_kind: [(&str, &str, fn(&WatchView, usize) -> f64); 3] = [
+    let by_kind: [Family<OfKind>; 3] = [
         (
             "offspan_monitor_evidence_log10",
             "Evidence of drift, as a decimal logarithm: without drift it ever reaches x with a chance of at most 10^-x.",
@@ -263,7 +270,7 @@ fn of_monitors(text: &mut Exposition, models: Keyed<'_>) {
             }
         }
     }
-    let gauges: [(&str, &str, fn(&WatchView) -> f64); 4] = [
+    let gauges: [Family<OfMonitor>; 4] = [
         ("offspan_monitor_alarm_log10", "The evidence that raises an alarm.", |view| view.needed),
         ("offspan_monitor_rows", "Rows of the stream that is watched.", |view| view.rows as f64),
         ("offspan_monitor_saved_rows", "Rows of the stream that are safe on disk.", |view| {

@@ -34,11 +34,9 @@ fn waits(server: &Running, rows: usize) {
 
 fn metric(server: &Running, name: &str) -> f64 {
     let text = server.metrics();
-    let line = text
-        .lines()
-        .find(|line| line.starts_with(name))
-        .unwrap_or_else(|| panic!("{name} in {text}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    // One that is not there yet equals nothing.
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.map_or(f64::NAN, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
 // --- batches --------------------------------------------------------------------------------------------------------
@@ -482,11 +480,10 @@ fn drift_raises_an_alarm_that_is_told_and_outlives_the_server() {
     drop(server);
     // The next server goes on where it was.
     let server = start();
+    until(|| metric(&server, "offspan_monitor_rows{") == 500.0);
+    assert_eq!(metric(&server, alarm), 1.0);
     server.infer("net", &request(&rows(1, 1.0)));
-    until(|| {
-        server.metrics().contains("offspan_monitor_rows{")
-            && metric(&server, "offspan_monitor_rows{") == 501.0
-    });
+    until(|| metric(&server, "offspan_monitor_rows{") == 501.0);
     assert_eq!(metric(&server, alarm), 1.0);
     let again = metric(
         &server,

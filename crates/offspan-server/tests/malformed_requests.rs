@@ -180,7 +180,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u16)> {
         (
             "an address of a megabyte",
             http("GET", &format!("/{}", "y".repeat(1 << 20)), "", b""),
-            414,
+            431,
         ),
         ("no HTTP", b"hello\r\n\r\n".to_vec(), 400),
         ("a version of HTTP that is none", b"GET / HTTP/9.9\r\n\r\n".to_vec(), 400),

@@ -78,7 +78,10 @@ def wrong_requests(rows: np.ndarray):
     def changed(**fields) -> pb.ModelInferRequest:
         made = request(rows[:2])
         for name, value in fields.items():
-            setattr(made.inputs[0], name, value) if name != "shape" else made.inputs[0].shape.__setitem__(slice(None), value)
+            if name == "shape":
+                made.inputs[0].shape[:] = value
+            else:
+                setattr(made.inputs[0], name, value)
         return made
 
     both = request(rows[:2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -63,8 +64,6 @@ def test_the_dashboard_is_json_and_names_metrics_that_exist(server):
 
 
 def check_names(server, text: str) -> None:
-    import re
-
     families = set(re.findall(r"^# TYPE (\S+)", server.get("/metrics").decode(), re.M))
     used = set(re.findall(r"\b(?:offspan|process)_[a-z0-9_]+", text))
     bare = {re.sub(r"_(bucket|sum|count)$", "", name) for name in used}
@@ -135,8 +134,9 @@ def test_settings_come_from_a_file_and_flags_go_before_it(place, tmp_path):
     assert "modles" in done.stderr
 
 
-def test_the_shipped_settings_are_settings(tmp_path):
+def test_the_shipped_settings_are_settings():
     """They name folders of their own machine, and nothing else is wrong with them."""
-    done = subprocess.run([program(), "serve", "--config", ROOT / "deploy" / "serve.toml"], capture_output=True, text=True)
+    path = ROOT / "deploy" / "serve.toml"
+    done = subprocess.run([program(), "serve", "--config", path], capture_output=True, text=True)
     assert done.returncode == 2
     assert "/var/lib/offspan" in done.stderr, done.stderr

@@ -27,7 +27,8 @@ def features(client, rows: np.ndarray, datatype: str = "FP32", **settings) -> li
 
 def check(answer, expected) -> None:
     np.testing.assert_array_equal(answer.as_numpy("score"), expected["score"])
-    np.testing.assert_allclose(answer.as_numpy("p_value"), expected["p_value"], atol=6e-7)  # It is written with six digits.
+    # The command line writes it with six digits.
+    np.testing.assert_allclose(answer.as_numpy("p_value"), expected["p_value"], atol=6e-7)
     np.testing.assert_array_equal(answer.as_numpy("is_ood"), expected["is_ood"])
 
 
@@ -50,8 +51,9 @@ def test_outputs_ids_and_versions(client, rows):
     assert answer.as_numpy("score") is None
     assert answer.as_numpy("is_ood").shape == (3,)
     response = answer.get_response()
-    said = (response["id"], response["model_version"]) if isinstance(response, dict) else (response.id, response.model_version)
-    assert said == ("number 7", "1")
+    if not isinstance(response, dict):
+        response = {"id": response.id, "model_version": response.model_version}
+    assert (response["id"], response["model_version"]) == ("number 7", "1")
 
 
 def test_other_types_of_numbers(client, rows):
@@ -101,13 +103,12 @@ def test_json_and_compression_over_http(server, rows, expected):
     client = tritonclient.http.InferenceServerClient(server.http)
     client.module = tritonclient.http
     inputs = features(client, rows, binary_data=False)
-    outputs = [tritonclient.http.InferRequestedOutput(name, binary_data=False) for name in ("score", "p_value", "is_ood")]
+    names = ("score", "p_value", "is_ood")
+    outputs = [tritonclient.http.InferRequestedOutput(name, binary_data=False) for name in names]
     check(client.infer("net", inputs, outputs=outputs), expected)
     for algorithm in ("gzip", "deflate"):
-        answer = client.infer(
-            "net", features(client, rows), request_compression_algorithm=algorithm, response_compression_algorithm="gzip"
-        )
-        check(answer, expected)
+        settings = {"request_compression_algorithm": algorithm, "response_compression_algorithm": "gzip"}
+        check(client.infer("net", features(client, rows), **settings), expected)
 
 
 def test_compression_over_grpc(server, rows, expected):

@@ -28,6 +28,9 @@ pub(crate) struct Given {
     maps: Option<(Array2<f32>, Vec<usize>)>,
 }
 
+/// Numbers of some rows, and how many are in one.
+type Column = fn(&NetworkRows) -> Option<(&[f32], usize)>;
+
 impl Network {
     /// Opens the classifier that gave the detector its features.
     pub(super) fn open(path: &Path, detector: &Detector) -> Result<(Self, Input), InputError> {
@@ -61,7 +64,7 @@ impl Network {
                 all.push(given.map_err(|error| Refusal::bad(in_words(&error)))?);
             }
         }
-        let joined = |column: fn(&NetworkRows) -> Option<(&[f32], usize)>| -> Option<Array2<f32>> {
+        let joined = |column: Column| -> Option<Array2<f32>> {
             let width = all.first().and_then(column).map(|(_, width)| width)?;
             let numbers: Vec<f32> =
                 all.iter().filter_map(column).flat_map(|(numbers, _)| numbers).copied().collect();

@@ -219,12 +219,12 @@
   }
 
   /** Lines over time. `marks` are levels to be seen, with a name. */
-  function overTime(id, title, series, { format, top, low = 0, marks = [], note }) {
+  function overTime(id, title, series, { format, top, most = Infinity, low = 0, marks = [], note }) {
     const figure = at(id);
     const { list, length } = parts();
     const { svg, inner, bottom } = frame(figure, title, note);
     const values = series.flatMap((s) => list.map(s.of)).filter((v) => v !== null);
-    const high = Math.max(nice(Math.max(...values, ...marks.map((m) => m.at), 0) * 1.05), top ?? 0) || 1;
+    const high = Math.min(most, Math.max(nice(Math.max(...values, ...marks.map((m) => m.at), 0) * 1.05), top ?? 0) || 1);
     const x = (k) => MARGIN.left + (inner.width * (k + 0.5)) / list.length;
     const y = (v) => bottom - (inner.height * (Math.min(Math.max(v, low), high) - low)) / (high - low);
     for (const share of [0, 0.5, 1]) {
@@ -319,14 +319,13 @@
   }
 
   function drawCharts(shown) {
-    const { list, length } = parts();
-    const last = list.filter((part) => part.n).at(-1);
+    const last = parts().list.filter((part) => part.n).at(-1);
     const promised = shown.keep === null ? null : 1 - shown.keep;
     const out = outShare(shown, state.span);
     overTime("share", "Share called out-of-distribution", [
       { name: "share", kind: "one", area: true, of: (p) => (p.rows ? p.out / p.rows : null) },
     ], {
-      format: percent,
+      format: percent, most: 1,
       note: `${percent(out.share)} of ${out.rows} rows`,
       marks: promised === null ? [] : [{ at: promised, name: `promised: at most ${percent(promised)}` }],
     });
@@ -347,7 +346,6 @@
       { name: "99 % within", kind: "two", of: (p) => p.p99 },
     ], { format: seconds, note: last ? `half ${seconds(last.p50)}, 99 % ${seconds(last.p99)} (dashed)` : "none yet" });
     drawScores(shown);
-    void length;
   }
 
   function drawTiles(shown) {

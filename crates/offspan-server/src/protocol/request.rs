@@ -88,7 +88,7 @@ impl InferRequest {
         let (Some(row), Some(width)) = (row, width.filter(|&width| width > 0)) else {
             return Err(Refusal::bad("a raw body needs a model whose rows have one shape"));
         };
-        if body.len() % width != 0 {
+        if !body.len().is_multiple_of(width) {
             return Err(Refusal::bad(format!(
                 "expected a raw body of whole rows of {width} bytes, got {} bytes",
                 body.len()

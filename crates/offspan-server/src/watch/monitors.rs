@@ -43,6 +43,8 @@ pub(crate) struct WatchView {
 
 enum Message {
     Scores(Arc<Version>, Vec<f64>),
+    /// Takes up the stream of a version, before its first scores come.
+    Watch(Arc<Version>),
     /// Begins a new stream.
     Reset(Arc<Version>, SyncSender<Result<(), Refusal>>),
     /// Saves everything and ends.
@@ -71,6 +73,11 @@ impl Monitors {
     pub(crate) fn scores(&self, version: &Arc<Version>, scores: Vec<f64>) {
         // The thread ends last, so somebody listens.
         let _ = self.sender.send(Message::Scores(Arc::clone(version), scores));
+    }
+
+    /// Takes up the stream of a version: what was known of it is seen at once.
+    pub(crate) fn watch(&self, version: &Arc<Version>) {
+        let _ = self.sender.send(Message::Watch(Arc::clone(version)));
     }
 
     /// Begins a new stream, after somebody acted on an alarm. Waits until it is done.
@@ -117,6 +124,9 @@ impl Worker {
             let wait = next_save.saturating_duration_since(Instant::now());
             match receiver.recv_timeout(wait) {
                 Ok(Message::Scores(version, scores)) => self.take(&version, &scores),
+                Ok(Message::Watch(version)) => {
+                    self.stream(&version);
+                }
                 Ok(Message::Reset(version, reply)) => {
                     let _ = reply.send(self.reset(&version));
                 }
