@@ -13,7 +13,7 @@ fn folder() -> PathBuf {
 
 fn rows() -> Array2<f32> {
     let data = open_dataset(folder().join("rows.npy"), None).unwrap();
-    read_rows(&*data.features, 0..data.rows()).unwrap()
+    read_rows(data.features(), 0..data.rows()).unwrap()
 }
 
 /// The detectors of one version, with the scores that it gave for the rows.
@@ -46,7 +46,10 @@ fn detectors_of_every_version_score_as_they_did() {
             assert_eq!(now.len(), told.len(), "{name}");
             for (row, (now, told)) in now.into_iter().zip(told).enumerate() {
                 // Products are summed in another order since.
-                assert!((now - told).abs() <= 2e-6 * largest, "{name}, row {row}: {told}, now {now}");
+                assert!(
+                    (now - told).abs() <= 2e-6 * largest,
+                    "{name}, row {row}: {told}, now {now}"
+                );
             }
         }
     }
