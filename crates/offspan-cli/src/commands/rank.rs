@@ -163,6 +163,9 @@ fn rendered(ranking: &Ranking, format: Format, top: usize) -> Result<String, Fai
     let table = ranking.table();
     Ok(match format {
         Format::Text => {
+            // Cases side by side need their names.
+            let mut table = table;
+            table.header.iter_mut().for_each(|heading| heading.group.clear());
             let notes: Vec<String> = table.notes.iter().map(|note| format!("\n{note}\n")).collect();
             format!("{}\n\n{}{}", table.caption, table.text(), notes.concat())
         }

@@ -18,7 +18,11 @@ impl Table {
     pub fn latex(&self) -> String {
         let columns = self.header.len();
         let is_long = self.rows.len() > ROWS_OF_A_PAGE;
-        let is_scaled = columns > SMALL_COLUMNS_OF_A_LINE && !is_long;
+        // A deviation or an interval takes the room of another column.
+        let has_more = |cell: &Cell| cell.spread.is_some() || cell.interval.is_some();
+        let widest = |row: &Vec<Cell>| row.len() + row.iter().filter(|cell| has_more(cell)).count();
+        let room = self.rows.iter().map(widest).max().unwrap_or(columns);
+        let is_scaled = room > SMALL_COLUMNS_OF_A_LINE && !is_long;
         let mut packages = vec!["booktabs"];
         packages.extend(is_long.then_some("longtable"));
         packages.extend(is_scaled.then_some("graphicx"));
@@ -169,6 +173,12 @@ fn escaped(text: &str) -> String {
             'γ' => out += "$\\gamma$",
             'σ' => out += "$\\sigma$",
             'Φ' => out += "$\\Phi$",
+            'Δ' => out += "$\\Delta$",
+            'χ' => out += "$\\chi$",
+            '²' => out += "$^2$",
+            '→' => out += "$\\to$",
+            '√' => out += "$\\surd$",
+            '∞' => out += "$\\infty$",
             '…' => out += "\\dots{}",
             '\u{a0}' => out.push('~'),
             '\n' | '\r' | '\t' => out.push(' '),
