@@ -22,6 +22,9 @@ use crate::metrics::eval_options;
 use crate::own::Own;
 use crate::pack::AnyPack;
 
+/// The document, the results in other formats by their names, and where the report is.
+type Told = (String, Vec<(&'static str, String)>, Option<PathBuf>);
+
 /// How a comparison is made.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -59,7 +62,7 @@ pub(crate) fn evaluate_pack(
     methods: Vec<(String, Bound<'_, PyAny>)>,
     how: How,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(String, Vec<(&'static str, String)>, Option<PathBuf>)> {
+) -> PyResult<Told> {
     let told = |error: StudyError| study_exception(py, &error);
     let interval = how.interval.as_deref();
     let options = eval_options(py, how.tpr, &how.rule, interval, how.level, how.seed)?;

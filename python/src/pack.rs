@@ -23,6 +23,9 @@ type Arrays<'py> = (
 /// The last layer as arrays.
 type HeadArrays<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
+/// Name, splits with their numbers of rows, and the last layer.
+type Opened<'py> = (String, Vec<(String, usize)>, Option<HeadArrays<'py>>);
+
 /// Arrays of a pack, borrowed from Python: name, splits by their names, last layer.
 pub(crate) struct GivenPack<'py> {
     name: String,
@@ -156,10 +159,7 @@ impl<'a> OpenPack<'a> {
 
 /// Name, splits with their numbers of rows, and the last layer of a pack folder.
 #[pyfunction]
-pub(crate) fn open_pack<'py>(
-    py: Python<'py>,
-    folder: PathBuf,
-) -> PyResult<(String, Vec<(String, usize)>, Option<HeadArrays<'py>>)> {
+pub(crate) fn open_pack<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<Opened<'py>> {
     let pack = Pack::open(&folder).map_err(|error| exception(py, &error))?;
     let rows = |set: &Dataset<'_>| (set.name().to_owned(), set.rows());
     let mut sets = vec![("train".to_owned(), pack.train.rows())];

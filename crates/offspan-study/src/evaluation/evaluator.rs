@@ -365,7 +365,7 @@ impl<'a> Evaluator<'a> {
 mod tests {
     use offspan::Silent;
     use offspan::io::Dataset;
-    use offspan::ndarray::{Array2, ArrayView1};
+    use offspan::ndarray::Array2;
 
     use super::super::{OwnDetector, TableView};
     use super::*;
@@ -408,7 +408,7 @@ mod tests {
         fn score(&self, rows: &Dataset<'_>) -> offspan::Result<Vec<f64>> {
             let z: Array2<f64> = offspan::io::read_rows(rows.features(), 0..rows.rows())?;
             let noise = offspan::random_order(rows.rows(), self.seed);
-            let score = |(row, noise): (ArrayView1<'_, f64>, &usize)| {
+            let score = |(row, noise): (ndarray::ArrayView1<'_, f64>, &usize)| {
                 row.sum() / 3.0 + self.noise * *noise as f64 / rows.rows() as f64
             };
             Ok(z.rows().into_iter().zip(&noise).map(score).collect())
