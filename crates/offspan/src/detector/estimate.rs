@@ -195,13 +195,18 @@ impl FeatureSource for Counted<'_> {
 
 #[cfg(test)]
 mod tests {
+    use ndarray::Array2;
+
     use super::*;
-    use crate::SyntheticFeatures;
+    use crate::io::SyntheticFeatures;
 
     fn estimate(method: &str, rows: usize) -> FitEstimate {
-        let source = SyntheticFeatures::new(rows, 16, 1);
+        let mut source = SyntheticFeatures::new(16, 3, 1);
+        let mut drawn = Array2::<f32>::zeros((rows, 16));
+        drawn.rows_mut().into_iter().for_each(|row| source.next_row(row.into_slice().unwrap()));
         let spec = MethodSpec::named(method).unwrap();
-        FitEstimate::of(&spec, &Dataset::new("x", source), None, &FitOptions::default()).unwrap()
+        let data = Dataset::new("x", drawn.view());
+        FitEstimate::of(&spec, &data, None, &FitOptions::default()).unwrap()
     }
 
     #[test]
@@ -222,8 +227,8 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_told_with_what_it_would_take() {
-        let source = SyntheticFeatures::new(100_000, 256, 1);
-        let data = Dataset::new("x", source);
+        let rows = Array2::<f32>::zeros((100_000, 256));
+        let data = Dataset::new("x", rows.view());
         let spec = MethodSpec::named("knn").unwrap();
         let limit = |available| Some(MemoryLimit { available, set_by: "a test" });
         check_memory(&spec, &data, None, limit(200_000_000)).unwrap();
