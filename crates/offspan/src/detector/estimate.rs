@@ -196,12 +196,19 @@ impl FeatureSource for Counted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SyntheticFeatures;
+    use ndarray::Array2;
 
-    fn estimate(method: &str, rows: usize) -> FitEstimate {
-        let source = SyntheticFeatures::new(rows, 16, 1);
+    fn rows(count: usize, width: usize) -> Array2<f32> {
+        Array2::from_shape_fn((count, width), |(i, j)| {
+            ((i * 7 + j * j * 3 + i * j) % 13) as f32 + 0.5
+        })
+    }
+
+    fn estimate(method: &str, count: usize) -> FitEstimate {
+        let rows = rows(count, 16);
         let spec = MethodSpec::named(method).unwrap();
-        FitEstimate::of(&spec, &Dataset::new("x", source), None, &FitOptions::default()).unwrap()
+        let data = Dataset::new("x", rows.view());
+        FitEstimate::of(&spec, &data, None, &FitOptions::default()).unwrap()
     }
 
     #[test]
@@ -222,8 +229,8 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_told_with_what_it_would_take() {
-        let source = SyntheticFeatures::new(100_000, 256, 1);
-        let data = Dataset::new("x", source);
+        let rows = rows(100_000, 256);
+        let data = Dataset::new("x", rows.view());
         let spec = MethodSpec::named("knn").unwrap();
         let limit = |available| Some(MemoryLimit { available, set_by: "a test" });
         check_memory(&spec, &data, None, limit(200_000_000)).unwrap();
