@@ -195,17 +195,19 @@ impl FeatureSource for Counted<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use ndarray::Array2;
 
-    use super::*;
-    use crate::io::SyntheticFeatures;
+    fn rows(count: usize, width: usize) -> Array2<f32> {
+        Array2::from_shape_fn((count, width), |(i, j)| {
+            ((i * 7 + j * j * 3 + i * j) % 13) as f32 + 0.5
+        })
+    }
 
-    fn estimate(method: &str, rows: usize) -> FitEstimate {
-        let mut source = SyntheticFeatures::new(16, 3, 1);
-        let mut drawn = Array2::<f32>::zeros((rows, 16));
-        drawn.rows_mut().into_iter().for_each(|row| source.next_row(row.into_slice().unwrap()));
+    fn estimate(method: &str, count: usize) -> FitEstimate {
+        let rows = rows(count, 16);
         let spec = MethodSpec::named(method).unwrap();
-        let data = Dataset::new("x", drawn.view());
+        let data = Dataset::new("x", rows.view());
         FitEstimate::of(&spec, &data, None, &FitOptions::default()).unwrap()
     }
 
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_told_with_what_it_would_take() {
-        let rows = Array2::<f32>::zeros((100_000, 256));
+        let rows = rows(100_000, 256);
         let data = Dataset::new("x", rows.view());
         let spec = MethodSpec::named("knn").unwrap();
         let limit = |available| Some(MemoryLimit { available, set_by: "a test" });

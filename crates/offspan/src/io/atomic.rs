@@ -2,7 +2,7 @@
 //! their name.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
@@ -61,8 +61,10 @@ pub(super) const SUFFIX: &str = ".partial";
 fn is_device(path: &Path) -> Result<bool> {
     match path.metadata() {
         Ok(found) => Ok(!found.is_file()),
-        // Also a link to nowhere.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        // Also a link to nowhere. What else is wrong with the place shows when a file is created there.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
         Err(error) => Err(Error::io("write", path)(error)),
     }
 }
@@ -70,7 +72,6 @@ fn is_device(path: &Path) -> Result<bool> {
 /// Puts a new name on the disk. Some file systems have nothing to do there, and say so.
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    use std::io::ErrorKind;
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         // A folder that may be written but not read; one that cannot be synced.
         Err(error)
@@ -133,7 +134,7 @@ fn folder_of(path: &Path) -> PathBuf {
 pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     if path.is_dir() {
-        return Err(Error::io("write", path)(std::io::ErrorKind::IsADirectory.into()));
+        return Err(Error::io("write", path)(ErrorKind::IsADirectory.into()));
     }
     if is_device(path)? {
         return Ok(());
@@ -157,9 +158,7 @@ pub fn check_writable(path: impl AsRef<Path>) -> Result<()> {
 pub fn remove_if_exists(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path)(error))
-        }
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde_json::Value;
@@ -165,7 +165,7 @@ pub fn check_replaces(path: impl AsRef<Path>, written: Content) -> Result<()> {
     let path = path.as_ref();
     match path.metadata() {
         Ok(found) if found.is_file() => {}
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Err(Error::io("read", path)(error));
         }
         _ => return Ok(()),

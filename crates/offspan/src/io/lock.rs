@@ -32,7 +32,7 @@ impl FileLock {
         loop {
             let mut options = File::options();
             options.create(true).truncate(false).read(true).write(true);
-            let mut file = options.open(&path).map_err(failed)?;
+            let mut file = options.open(&path).map_err(Error::io("create a file for", target))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open, rename};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open, rename};
 use rustix::io::{Errno, retry_on_intr};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -41,6 +41,13 @@ pub(super) fn give_name(file: &File, target: &Path) -> Result<()> {
     match link(target) {
         Err(Errno::EXIST) => {}
         other => return other.map_err(Error::from),
+    }
+    // One writer of a folder at a time: a name that was taken away cannot be given to the same file again. A folder that
+    // cannot be locked has to do without.
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let turn = File::open(folder.unwrap_or(Path::new("."))).ok();
+    if let Some(turn) = &turn {
+        let _ = retry_on_intr(|| flock(turn, FlockOperation::LockExclusive));
     }
     // A link cannot take the place of a file, and a rename can. The name in between is always the same for one target,
     // so that what a kill may leave between the next two steps, a whole file, is gone after the next write.
