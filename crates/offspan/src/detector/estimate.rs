@@ -236,6 +236,6 @@ mod tests {
         check_memory(&spec, &data, None, limit(200_000_000)).unwrap();
         check_memory(&spec, &data, None, None).unwrap();
         let error = check_memory(&spec, &data, None, limit(50_000_000)).unwrap_err().to_string();
-        assert!(error.contains("about 102 MB") && error.contains("50 MB"), "{error}");
+        assert!(error.contains("about 103 MB") && error.contains("50 MB"), "{error}");
     }
 }

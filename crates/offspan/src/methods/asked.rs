@@ -105,7 +105,7 @@ mod tests {
         );
         assert!(error(&["knn:quokkas=1"], &[]).starts_with("quokkas: there is no such option"));
         assert!(error(&["knn:"], &[]).contains("such as knn:neighbours=10, got knn:"));
-        assert!(error(&["knm:neighbours=1"], &[]).contains("did you mean knn?"));
+        assert!(error(&["knnn:neighbours=1"], &[]).contains("did you mean knn?"));
         assert!(error(&["all:neighbours=1"], &[]).contains("options of its own"));
         // Given to all, and overridden wherever it has a meaning: nobody uses it.
         assert!(
