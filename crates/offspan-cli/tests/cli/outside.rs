@@ -30,6 +30,7 @@ fn scores_from_files_have_the_figures_of_the_method_that_gave_them() {
     assert_eq!(theirs["source"]["path"], "scores");
     assert_eq!(document["comparisons"][0]["differences"][0]["auroc"]["difference"], 0.0);
     // Alone, in a report, and again.
+    std::fs::remove_file(place.path("scores/far/other.npy")).unwrap();
     place.run("eval pack --scores theirs=scores --report out --json=result.json").fine();
     let page = String::from_utf8(place.read("out/report.html")).unwrap();
     assert!(page.contains("theirs on pack"), "the page is about them");

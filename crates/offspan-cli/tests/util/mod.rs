@@ -262,6 +262,17 @@ pub(crate) fn demo_pack() -> &'static Path {
     })
 }
 
+/// Figures without those that only rows with labels have.
+pub(crate) fn of_unlabelled(mut figures: Value) -> Value {
+    if let Value::Object(entries) = &mut figures {
+        for name in ["aurc", "augrc", "oscr"] {
+            entries.remove(name);
+        }
+        entries.values_mut().for_each(|value| *value = of_unlabelled(value.take()));
+    }
+    figures
+}
+
 /// A table from a file, as `f32`.
 pub(crate) fn matrix(path: &Path, tensor: &str) -> Array2<f32> {
     let matrix = open_matrix(path, tensor, None).unwrap();
