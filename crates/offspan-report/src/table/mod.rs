@@ -230,6 +230,12 @@ mod tests {
     #[test]
     fn neighbours_of_one_group_share_a_heading() {
         assert_eq!(example().groups(), [("", 1), ("", 1), ("far_1", 2), ("all", 2)]);
-        assert!(example().has_words(0) && !example().has_words(1));
+    }
+
+    #[test]
+    fn columns_of_words_are_told_from_columns_of_numbers() {
+        let rows = vec![vec!["knn".into(), "24".into()], vec!["–".into(), "–".into()]];
+        let table = Table { rows, ..Table::default() };
+        assert!(table.has_words(0) && !table.has_words(1));
     }
 }
