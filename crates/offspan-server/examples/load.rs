@@ -116,7 +116,7 @@ fn connection(load: &Load, begin: Instant, next: &AtomicU64) -> Seen {
         }
         match one(load, &mut reader) {
             Some(200) => {
-                seen.micros.push(u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX))
+                seen.micros.push(u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX));
             }
             Some(_) => seen.refused += 1,
             None => {
