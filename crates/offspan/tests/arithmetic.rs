@@ -99,7 +99,10 @@ fn auto_takes_fixed_point_where_residuals_are_large() {
     let (double, double_scores) = auto(0.5, Precision::F64);
     assert!(in_fixed_point(&fixed) && !in_fixed_point(&double));
     // Weights come from ranks in trials on few rows, and the last bits may change a rank.
-    assert_close(&fixed_scores, &double_scores, 3e-2);
+    let largest = double_scores.iter().fold(0.0f64, |largest, score| largest.max(score.abs()));
+    for (fixed, double) in fixed_scores.iter().zip(&double_scores) {
+        assert!((fixed - double).abs() < 5e-2 * largest, "{fixed} {double}");
+    }
     assert_ne!(fixed_scores, double_scores);
 
     let loaded = Detector::from_bytes(&fixed.to_bytes()).unwrap();
