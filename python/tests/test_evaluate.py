@@ -120,7 +120,7 @@ def test_registered_methods_are_known_by_name(tmp_path):
             return self.draw.normal(size=len(features))
 
     try:
-        assert offspan.registered() == ["noise"]
+        assert "noise" in offspan.registered()
         found = offspan.evaluate(FIXTURE, ["noise", "knn"], seeds=3)
         runs = found.document["results"][0]["seeds"]["runs"]
         assert len({run["average"]["auroc"] for run in runs}) == 3
