@@ -1,5 +1,5 @@
-//! Changes of safetensors files that keep them safetensors files: plain changes of bytes would hardly ever get behind the
-//! header, and never behind the checksum.
+//! Changes of inputs: of any bytes, and of safetensors files that keep them safetensors files, since plain changes would hardly
+//! ever get behind their header, and never behind the checksum.
 
 use std::collections::BTreeMap;
 
@@ -89,6 +89,34 @@ pub fn mutated(bytes: &[u8], seed: u64) -> Option<Vec<u8>> {
         }
     }
     parts.to_bytes().map(|bytes| repaired(&bytes))
+}
+
+/// Changes some bytes: one or a few, a stretch that is lost or stands twice, or the end.
+#[must_use]
+pub fn with_changed_bytes(bytes: &[u8], seed: u64) -> Vec<u8> {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut bytes = bytes.to_vec();
+    for _ in 0..1 + dice.below(4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = dice.below(bytes.len());
+        let stretch = at..bytes.len().min(at + 1 + dice.below(8));
+        match dice.below(8) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(stretch)),
+            2 => {
+                let copy = bytes[stretch].to_vec();
+                bytes.splice(at..at, copy);
+            }
+            3 => bytes[stretch].fill(0xff),
+            4 => bytes[at] = 0,
+            5 => bytes[at] = bytes[at].wrapping_add(1),
+            6 => bytes[at] ^= 1 << dice.below(8),
+            _ => bytes[at] = dice.next() as u8,
+        }
+    }
+    bytes
 }
 
 const NUMBERS: [f64; 14] = [

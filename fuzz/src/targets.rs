@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ndarray::Array2;
-use offspan::io::{Content, Dataset, FeatureSource};
+use offspan::io::{Content, Conversion, Dataset, FeatureSource};
 use offspan::{
     Checkpointing, Detector, FitOptions, FitPart, FitPlan, MethodOptions, Moments, Monitor,
     Observer, PartialFit, Silent,
@@ -49,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     document("fit-plan", fit_plan),
     document("fit-part", fit_part),
     bytes("scores", scores),
+    bytes("torch", torch),
     bytes("csv", csv),
     bytes("json", any_content),
     #[cfg(feature = "onnx")]
@@ -56,6 +57,12 @@ pub const TARGETS: &[Target] = &[
     bytes("parameters", parameters),
     #[cfg(feature = "onnx")]
     bytes("onnx", onnx),
+    #[cfg(feature = "onnx")]
+    bytes("image", image),
+    #[cfg(feature = "serve")]
+    bytes("rest-body", rest_body),
+    #[cfg(feature = "serve")]
+    bytes("grpc-message", grpc_message),
 ];
 
 /// The target of this name.
@@ -255,6 +262,15 @@ fn scores(input: &[u8]) {
     let _ = offspan::io::read_index_list(folder.put("rows.txt", input));
 }
 
+/// Tensors of PyTorch, in a pickle alone or in an archive, as rows of a new pack.
+fn torch(input: &[u8]) {
+    let folder = Folder::new();
+    let path = folder.put("x.pt", input);
+    let conversion = Conversion { train: Some(path.clone()), ..Conversion::default() };
+    let _ = conversion.write(folder.0.path().join("pack"), &Silent);
+    let _ = offspan::io::convert_scores(&path, &[], folder.0.path().join("scores"));
+}
+
 fn csv(input: &[u8]) {
     if let Ok(data) = offspan::io::read_dataset("stdin", input) {
         whole_dataset(&data);
@@ -311,5 +327,41 @@ fn onnx(input: &[u8]) {
         && let Some(graph) = &model.graph
     {
         let _ = offspan_onnx::find_head(graph).map(drop);
+    }
+}
+
+#[cfg(feature = "onnx")]
+fn image(input: &[u8]) {
+    let folder = Folder::new();
+    let _ = offspan_onnx::image_size(&folder.put("x.png", input));
+}
+
+/// The first two bytes say how much of the rest is JSON; as a compressed body, all of it counts.
+#[cfg(feature = "serve")]
+fn rest_body(input: &[u8]) {
+    use offspan_server::untrusted;
+    for encoding in ["gzip", "deflate"] {
+        let _ = untrusted::compressed_body(encoding, input);
+    }
+    let Some((length, body)) = input.split_first_chunk() else { return };
+    let json = u16::from_le_bytes(*length);
+    let json = (json != u16::MAX).then_some(json.into());
+    whole_rows(untrusted::rest_body(body, json, SERVED_WIDTH));
+}
+
+#[cfg(feature = "serve")]
+fn grpc_message(input: &[u8]) {
+    whole_rows(offspan_server::untrusted::grpc_message(input, SERVED_WIDTH));
+}
+
+/// Numbers in a row of the model that requests are for.
+#[cfg(feature = "serve")]
+const SERVED_WIDTH: usize = 4;
+
+#[cfg(feature = "serve")]
+fn whole_rows(result: Result<Vec<f32>, String>) {
+    match result {
+        Ok(numbers) => assert_eq!(numbers.len() % SERVED_WIDTH, 0),
+        Err(reason) => assert!(!reason.is_empty()),
     }
 }

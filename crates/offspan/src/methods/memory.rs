@@ -59,6 +59,16 @@ impl FitSize {
         self.bank(size).saturating_mul(2)
     }
 
+    /// Counts of each column in so many bins, of all rows and of some.
+    pub(crate) fn counted(&self, bins: usize) -> u64 {
+        Self::array(self.width, bins, DOUBLE).saturating_mul(2)
+    }
+
+    /// So many copies of a last layer, each changed in its own way.
+    pub(crate) fn changed_heads(&self, copies: usize) -> u64 {
+        Self::array(copies.saturating_mul(self.classes), self.width, DOUBLE)
+    }
+
     /// Kernel PCA: the map, the moments of its coordinates, and their eigenvectors.
     pub(crate) fn kpca(&self, params: &ValidKpca) -> u64 {
         let bytes = match params.precision {

@@ -126,10 +126,18 @@ impl Fit for MmeParams {
     fn read(&self, stored: Stored<'_>) -> Result<Model> {
         let vim = Vim::read(stored)?;
         let centres: Array2<f64> = stored.matrix("centres", None, stored.width)?;
+        if centres.is_empty() {
+            return Err(Error::shape("`centres` of the detector", "at least one row", "none"));
+        }
+        let (low, high) = (stored.number("low")?, stored.number("high")?);
+        if low > high {
+            let expected = format!("a number `high` of at least {low}");
+            return Err(Error::shape("the detector", expected, format!("{high}")));
+        }
         Ok(Arc::new(Mme {
             params: *self,
-            low: stored.number("low")?,
-            high: stored.number("high")?,
+            low,
+            high,
             principal: Principal::read(stored)?,
             classes: stored.vector("classes", centres.nrows())?,
             centres,

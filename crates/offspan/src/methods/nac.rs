@@ -8,6 +8,7 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Model, RowValues, Scorer, Stored, logits_graph, logits_of_classes, write_head};
 use super::option::{BINS, OptionInfo, Options, option};
@@ -120,6 +121,10 @@ fn states(
 }
 
 impl Fit for NacParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.counted(self.bins)
+    }
+
     fn uses_logits(&self) -> bool {
         true
     }

@@ -209,6 +209,15 @@ impl Fit for ValidRectified {
     }
 
     fn fit(&self, training: &Training<'_>, known: &Statistics) -> Result<Fitted<Model>> {
+        let reads_logits =
+            self.score.uses_logits() || self.score.uses_head() || self.score.prefers_head();
+        for step in self.steps.iter().filter(|step| step.keeps_features() && !reads_logits) {
+            let name = step.name();
+            training.observer.note(&format!(
+                "{name} changes logits alone, which {} does not read: scores are the same without {name}",
+                self.score.spec().method()
+            ));
+        }
         let rectifier = Rectifier::fit(&self.steps, training, known)?;
         let fitted = if self.raw_fit {
             self.score.fit(training, known)?

@@ -197,7 +197,7 @@ fn training_mean(training: &Training<'_>, part: Part) -> Result<f64> {
     let mut found = training.pass("means of the training rows", || {
         let mut sum = 0.0;
         let at_hand = training.at_hand();
-        let kept: Vec<usize> = training.kept_rows().filter(|row| at_hand.contains(row)).collect();
+        let kept: Vec<usize> = at_hand.filter(|&row| training.hold_out.keeps(row)).collect();
         for rows in kept.chunk_by(|a, b| a + 1 == *b).flat_map(|run| run.chunks(BLOCK)) {
             crate::io::observer::check_interrupt(training.observer)?;
             let mut values = vec![0.0; rows.len()];

@@ -8,6 +8,7 @@ use ndarray::{Array1, Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::memory::FitSize;
 use super::method::{Entry, Fit, GOLDEN_BASELINE, Method, from_walk};
 use super::model::{Found, Model, RowValues, Scorer, Stored, not_exportable, or_worst, write_head};
 use super::option::{BINS, OptionInfo, Options, Pair, SEED, option};
@@ -40,6 +41,8 @@ const EPSILON: OptionInfo =
 /// Numbers of all copies together, where their count is not given: more would be slow to score.
 const MOST_NUMBERS: usize = 1 << 24;
 const MOST_HEADS: usize = 100;
+/// Copies that can be asked for.
+const MOST_GIVEN_HEADS: usize = 100_000;
 
 /// Why there is no graph of it.
 const NO_GRAPH: &str =
@@ -113,15 +116,20 @@ impl Method for WeiperParams {
     }
 
     fn check(&mut self) -> Result<Arc<dyn Fit>> {
-        if self.heads == Some(0) {
-            return Err(Error::parameter("heads", "at least 1", 0));
+        if let Some(heads) = self.heads
+            && !(1..=MOST_GIVEN_HEADS).contains(&heads)
+        {
+            return Err(Error::parameter("heads", format!("from 1 to {MOST_GIVEN_HEADS}"), heads));
         }
         if !(2..=100_000).contains(&self.bins) {
             return Err(Error::parameter("bins", "from 2 to 100000", self.bins));
         }
-        if self.smoothing.0 == 0 || self.smoothing.1 == 0 {
-            let got = format!("{},{}", self.smoothing.0, self.smoothing.1);
-            return Err(Error::parameter("smoothing", "two whole numbers of at least 1", got));
+        // More than all bins is no smoothing any more, and every bin is a sum over so many.
+        let (first, second) = self.smoothing;
+        let widths = 1..=self.bins;
+        if !(widths.contains(&first) && widths.contains(&second)) {
+            let expected = format!("two whole numbers from 1 to {}, the number of bins", self.bins);
+            return Err(Error::parameter("smoothing", expected, format!("{first},{second}")));
         }
         let (first, second) = self.epsilon;
         if !(first > 0.0 && second > 0.0 && first.is_finite() && second.is_finite()) {
@@ -142,12 +150,16 @@ impl Method for WeiperParams {
 }
 
 impl WeiperParams {
+    /// r, for a last layer of this size.
+    fn copies(&self, classes: usize, width: usize) -> usize {
+        let numbers = classes.saturating_mul(width).max(1);
+        self.heads.unwrap_or_else(|| (MOST_NUMBERS / numbers).clamp(1, MOST_HEADS))
+    }
+
     /// W̃: copies of the weights, each row moved by δ times its length in a random direction.
     fn changed(&self, head: &Head) -> Result<Array2<f64>> {
         let (classes, width) = head.weight.dim();
-        let heads = self
-            .heads
-            .unwrap_or_else(|| (MOST_NUMBERS / head.weight.len().max(1)).clamp(1, MOST_HEADS));
+        let heads = self.copies(classes, width);
         let mut directions = match &self.directions {
             Some(given) if given.dim() == (heads * classes, width) => given.clone(),
             Some(given) => {
@@ -171,6 +183,10 @@ impl WeiperParams {
 }
 
 impl Fit for WeiperParams {
+    fn memory(&self, size: &FitSize) -> u64 {
+        size.changed_heads(self.copies(size.classes, size.width))
+    }
+
     fn uses_head(&self) -> bool {
         true
     }

@@ -50,8 +50,8 @@ impl Auto {
         let Fitted { model: kpca, rows, fingerprint } = kpca;
         // From here on, some rows say enough.
         let aside = training.settled_rows(|| {
-            let aside = fitting.hold_out.held_out(training.data.rows());
-            Ok(aside.filter(|&row| training.hold_out.keeps(row)).collect())
+            let aside = fitting.held_out();
+            Ok(aside.iter().copied().filter(|&row| training.hold_out.keeps(row)).collect())
         })?;
         let looked_at = fitting.sample(MOST_ROWS, params.seed)?;
         let mut both = [&aside[..], &looked_at[..]].concat();

@@ -62,6 +62,10 @@ impl StepParams for DiceParams {
         true
     }
 
+    fn keeps_features(&self) -> bool {
+        true
+    }
+
     fn needs(&self) -> Needs {
         Needs { channels: true, ..Needs::default() }
     }

@@ -56,6 +56,10 @@ impl StepParams for LtsParams {
         true
     }
 
+    fn keeps_features(&self) -> bool {
+        true
+    }
+
     fn fit(&self, training: &Training<'_>, _: &Statistics) -> Result<Arc<dyn Step>> {
         let head = training.head("lts")?.without_block();
         Ok(Arc::new(Lts { prune: self.prune, head }))

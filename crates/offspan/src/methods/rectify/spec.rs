@@ -104,6 +104,10 @@ impl Rectification {
         self.params().changes_head()
     }
 
+    pub(crate) fn keeps_features(&self) -> bool {
+        self.params().keeps_features()
+    }
+
     /// Whether the step was made for features that are never negative.
     #[must_use]
     pub fn wants_non_negative(&self) -> bool {

@@ -33,6 +33,11 @@ pub(crate) trait StepParams {
         false
     }
 
+    /// Whether features stay as they are, so that only logits and the last layer change.
+    fn keeps_features(&self) -> bool {
+        false
+    }
+
     /// Whether the step was made for features that are never negative.
     fn wants_non_negative(&self) -> bool {
         false

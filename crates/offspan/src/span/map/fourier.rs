@@ -74,6 +74,7 @@ impl<T: Real> Fourier<T> {
         seed: u64,
     ) -> Result<Self> {
         kernel.check()?;
+        check_size(draw, input, features)?;
         let frequencies = match (kernel, draw) {
             (Kernel::Gaussian { gamma }, draw) => {
                 let deviation = (2.0 * gamma).sqrt();
@@ -327,6 +328,26 @@ fn spin<T: Real>(x: &[T], signs: &[Vec<T>; 3], buffer: &mut [T]) {
     }
 }
 
+/// Numbers that are drawn for the frequencies, at most.
+const MOST_DRAWN: usize = 1 << 28;
+
+/// Fails if more numbers would be drawn than anybody wants to: a file has only the seed of them, so that its length says
+/// nothing of their number.
+fn check_size(draw: Draw, input: usize, features: usize) -> Result<()> {
+    let most = match draw {
+        // A number and some signs for each feature and each column.
+        Draw::Structured => return Ok(()),
+        // A rotation of all columns is made for them.
+        Draw::Orthogonal if input.saturating_mul(input) > MOST_DRAWN => 0,
+        Draw::Iid | Draw::Orthogonal => MOST_DRAWN / input.max(1),
+    };
+    if features <= most {
+        return Ok(());
+    }
+    let expected = format!("at most {most} of draw {} for {input} columns", draw.name());
+    Err(Error::parameter("features", expected, features))
+}
+
 fn iid<T: Real>(
     input: usize,
     features: usize,
@@ -409,6 +430,19 @@ mod tests {
                 assert!(w.row(i).dot(&w.row(j)).abs() < 1e-12);
             }
         }
+    }
+
+    #[test]
+    fn more_numbers_than_anybody_wants_are_not_drawn() {
+        let kernel = Kernel::Gaussian { gamma: 1.0 };
+        let refused = |draw, input, features| {
+            Fourier::<f32>::seeded(kernel, draw, input, features, 0).unwrap_err().to_string()
+        };
+        let message = refused(Draw::Iid, 1 << 24, 4096);
+        assert!(message.contains("at most 16 of draw iid for 16777216 columns"), "{message}");
+        refused(Draw::Iid, 3, usize::MAX);
+        // Few features, but a rotation of all columns.
+        refused(Draw::Orthogonal, 1 << 20, 2);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::numeric::random::{Random, Stream};
 use crate::numeric::vector::{contiguous, contiguous_mut};
 use crate::{Error, Kernel, Real, Result};
 
+/// Buckets and signs that are drawn, at most.
+const MOST_DRAWN: usize = 1 << 24;
+
 /// A tensor sketch of a polynomial kernel.
 #[derive(Clone)]
 pub struct TensorSketch<T> {
@@ -39,7 +42,7 @@ impl<T: Real> TensorSketch<T> {
     /// Draws a sketch from a seed.
     ///
     /// # Errors
-    /// If the kernel is not polynomial.
+    /// If the kernel is not polynomial, or the rows are too wide for its degree.
     pub fn seeded(kernel: Kernel, input: usize, features: usize, seed: u64) -> Result<Self> {
         kernel.check()?;
         let Kernel::Polynomial { degree, coef0 } = kernel else {
@@ -49,6 +52,12 @@ impl<T: Real> TensorSketch<T> {
                 kernel.name(),
             ));
         };
+        // A file has only the seed of the sketch, so that its length says nothing of what is drawn.
+        let most = (MOST_DRAWN / input.saturating_add(1)) as u32;
+        if degree > most {
+            let expected = format!("at most {most} for {input} columns");
+            return Err(Error::parameter("degree", expected, degree));
+        }
         let mut random = Random::new(seed, Stream::Sketch);
         let mut entry = || (random.below(features as u64) as usize, T::from_double(random.sign()));
         let sketches = (0..degree).map(|_| (0..=input).map(|_| entry()).collect()).collect();
