@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy.typing as npt
 
 from . import _internal
-from ._arrays import PathLike, Rows, as_head, as_labels, as_rows, optional_rows
+from ._arrays import PathLike, Rows, as_head, as_inputs
 from ._detector import Detector
 from ._internal import CONFIDENCE, KEEP
 from ._method import native_method
@@ -89,13 +89,13 @@ class FitPlan:
         """Carry out the next pass on some rows.
 
         Rows have numbers through all parts: ``first_row`` is that of the first one here. The same row must have the
-        same number in every pass, and be in one part of it. The same rows give the same bytes, on any machine.
+        same number in every pass, and be in one part of it. A table brings its logits and labels along, as in
+        :meth:`offspan.Method.fit`. The same rows give the same bytes on machines with the same kind of processor;
+        another kind may round products and decompositions differently.
         """
         if first_row < 0:
             raise InputError(f"first_row: expected a row number from 0 on, got {first_row}")
-        return self._plan.partial(
-            as_rows(features, "features"), optional_rows(logits, "logits"), as_labels(labels), first_row
-        )
+        return self._plan.partial(*as_inputs(features, logits, labels), first_row)
 
     @staticmethod
     def merge(first: bytes, second: bytes) -> bytes:

@@ -12,6 +12,7 @@ are computed; if they are not, the fit says so.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import uuid
 import warnings
@@ -133,10 +134,12 @@ def transform(
 def _score_block(
     rows: npt.NDArray[Any], logits: npt.NDArray[Any] | None = None, *, detector: Sealed
 ) -> npt.NDArray[Any]:
+    _one_thread()
     return scoring.scores(detector, Block(rows, logits, None))
 
 
 def _with_answers(table: Any, detector: Sealed, answer: Answer, columns: Columns) -> Any:
+    _one_thread()
     return table.assign(**scoring.answers(detector, answer, columns, table))
 
 
@@ -239,8 +242,32 @@ def _part_of_files(plan: Sealed, place: Place, columns: Columns, paths: Sequence
     return _find(plan, place, parquet.blocks_of([*paths], columns, place.first_row, storage))
 
 
+def _one_thread() -> None:
+    """Compute on one thread in a worker process, since Dask runs a task for each core.
+
+    In the user's own process nothing changes.
+    """
+    if multiprocessing.parent_process() is not None or _is_lone_worker():
+        offspan.set_threads(1)
+
+
+def _is_lone_worker() -> bool:
+    """Tell whether this is a worker that has no nanny as its parent: there is a worker here, and no client."""
+    try:
+        from distributed import default_client, get_worker
+
+        get_worker()
+    except (ImportError, ValueError):
+        return False
+    try:
+        default_client()
+    except ValueError:
+        return True
+    return False
+
+
 def _find(plan: Sealed, place: Place, blocks: Iterator[Block]) -> Part:
-    parts.one_thread()
+    _one_thread()
     found = parts.find(plan, place, blocks)
     try:
         from distributed import get_worker

@@ -28,12 +28,13 @@ from ._cluster.parts import Part, Place, Sealed
 from ._cluster.scoring import Answer
 from ._cluster.tables import Columns, Names
 from ._progress import Report
-from .errors import InputError
+from .errors import InputError, OffspanError
 
 __all__ = ["fit", "transform"]
 
-#: A task whose worker was lost is run again, however often that happens: it gives the same part.
-_AGAIN = {"max_retries": -1}
+#: A task whose worker was lost is run again, and gives the same part. Not for ever: rows that kill every worker (by the
+#: memory that they take, say) must end in a sentence.
+_RETRIES = 10
 
 
 def fit(
@@ -156,7 +157,7 @@ class _Engine:
             ready, first = ray.wait(first)
             finished += sum(sizes.pop(reference) for reference in ready)
             done(finished)
-        part: Part = ray.get(level[0])
+        part: Part = _got(level[0])
         done(len(places))
         return part
 
@@ -170,7 +171,7 @@ class _Blocks(_Engine):
         self._blocks = rows.to_arrow_refs()
 
     def count(self) -> list[int]:
-        return [int(rows) for rows in ray.get([_length.remote(block) for block in self._blocks])]
+        return [int(rows) for rows in _got([_length.remote(block) for block in self._blocks])]
 
     def _part(self, plan: Any, place: Place) -> Any:
         return _part_of_table.remote(plan, place, self._columns, self._blocks[place.partition])
@@ -183,14 +184,25 @@ class _Files(_Engine):
         self._paths, self._columns, self._storage = paths, columns, storage
 
     def count(self) -> list[int]:
-        return [int(rows) for rows in ray.get([_rows_of.remote([path], self._storage) for path in self._paths])]
+        return [int(rows) for rows in _got([_rows_of.remote([path], self._storage) for path in self._paths])]
 
     def _part(self, plan: Any, place: Place) -> Any:
         return _part_of_file.remote(plan, place, self._columns, self._paths[place.partition], self._storage)
 
 
 def _task(function: Callable[..., Any]) -> Any:
-    return ray.remote(**_AGAIN)(function)
+    return ray.remote(max_retries=_RETRIES)(function)
+
+
+def _got(references: Any) -> Any:
+    """Wait for what tasks give; say so if one of them has lost every worker that tried it."""
+    try:
+        return ray.get(references)
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
+        raise OffspanError(
+            f"a task lost its worker {_RETRIES + 1} times, so the fit has stopped; where a partition takes more memory "
+            f"than a worker has, smaller ones help: {error}"
+        ) from error
 
 
 def _count_rows(table: Any) -> int:

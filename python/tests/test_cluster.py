@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import sys
 
 import numpy as np
@@ -96,6 +98,36 @@ def test_a_part_of_another_plan_is_refused():
 
     with pytest.raises(offspan.InputError, match=r"partition 1: .*plan"):
         fit(Mixed(np.split(ROWS, [300])))
+
+
+def of_version(data, version):
+    """The same bytes with another version in their header, which is looked at before their checksum."""
+    altered, count = re.subn(rb'(\\"version\\":)\d+', rb"\g<1>%d" % version, data, count=1)
+    assert count == 1 and len(altered) == len(data)
+    return altered
+
+
+def test_a_plan_of_another_version_is_a_sentence_on_the_driver():
+    class Newer(Here):
+        def carry_out(self, plan, places, done):
+            other = parts.Sealed(of_version(plan.data, 9))
+            return parts.merged(
+                parts.find(other if place.partition else plan, place, self.blocks(place)) for place in places
+            )
+
+    with pytest.raises(offspan.OffspanError, match=r"^partition 1: .*a plan of a fit of version 9; this program reads"):
+        fit(Newer(np.split(ROWS, [300, 600])))
+
+
+def test_a_part_of_another_version_is_a_sentence_on_the_driver():
+    class Newer(Here):
+        def carry_out(self, plan, places, done):
+            level = [parts.find(plan, place, self.blocks(place)) for place in places]
+            level[1] = dataclasses.replace(level[1], found=of_version(level[1].found, 9))
+            return parts.merged(level)
+
+    with pytest.raises(offspan.OffspanError, match=r"^partition 1: .*a part of a fit of version 9; this program reads"):
+        fit(Newer(np.split(ROWS, [300, 600])))
 
 
 def test_a_lost_part_is_noticed():

@@ -73,6 +73,26 @@ def test_bad_parts_are_refused_with_a_sentence() -> None:
         neighbours.advance(neighbours.partial(ROWS))
 
 
+@pytest.mark.parametrize("method", ["she", "mahalanobis"])
+def test_a_table_brings_its_logits_and_labels_along(method: str) -> None:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    lists = {name: pa.array(list(array)) for name, array in (("features", ROWS), ("logits", LOGITS))}
+    table = pa.table({**lists, "labels": LABELS})
+    plan = offspan.FitPlan(method)
+    while plan.has_pass():
+        part = plan.partial(table)
+        assert part == plan.partial(ROWS, LOGITS, LABELS)
+        plan.advance(part)
+    other = offspan.FitPlan(method)
+    assert other.partial(table, LOGITS[:, :3]) != other.partial(table), "logits that are given count"
+
+
+def test_missing_labels_are_asked_for_by_their_name() -> None:
+    plan = offspan.FitPlan("mahalanobis")
+    with pytest.raises(offspan.InputError, match=r"needs labels: .*every part of the rows must have them \(labels=\)$"):
+        plan.advance(plan.partial(ROWS))
+
+
 def test_a_part_without_rows_changes_nothing() -> None:
     plan = offspan.FitPlan("pca")
     while plan.has_pass():

@@ -13,10 +13,13 @@ WHEELS = ROOT / "target" / "wheels"
 BUILT = ROOT / "target" / "debug"
 
 
-def run(*words: str | Path, folder: Path = ROOT) -> None:
-    """Run a command in a folder and stop with its exit code if it fails."""
+def run(*words: str | Path, folder: Path = ROOT, seconds: float | None = None) -> None:
+    """Run a command in a folder and stop with its exit code if it fails, or if it takes more than so many seconds."""
     print("+", *words, flush=True)
-    code = subprocess.run([str(word) for word in words], check=False, cwd=folder).returncode
+    try:
+        code = subprocess.run([str(word) for word in words], check=False, cwd=folder, timeout=seconds).returncode
+    except subprocess.TimeoutExpired:
+        sys.exit(f"it was stopped, since it took more than {seconds:.0f} s: {' '.join(map(str, words))}")
     if code:
         sys.exit(code)
 

@@ -5,12 +5,14 @@ python3 python/tools/run_tests.py [--only core|torch|torch-current|onnx|serve|cl
 Compilers and exporters of PyTorch need a current one, which is 6 GB: they are tested when they are asked for
 (`torch-current`), with the torch of the interpreter that OFFSPAN_TORCH_PYTHON names, or the newest that pip finds.
 
-The engines of clusters are heavy: they are tested when they are asked for (`cluster` is all three).
+The engines of clusters are heavy: a few tests of Dask are run with the others, and all of them when they are asked for.
+`cluster` is all three engines, and fails unless Dask and Spark were really tested.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,13 @@ ENGINES = {
     "spark": ("pyspark", "pandas<3", "pyarrow", "fsspec"),
     "ray": ("ray[data]", "pandas", "pyarrow", "fsspec"),
 }
+#: Without these, the tests of clusters have shown too little.
+REQUIRED = ("dask", "spark")
+#: The oldest Java that Spark runs on.
+JAVA = 17
+#: The tests of Dask that are run with the others, and the seconds that they may take: a cluster that hangs must fail.
+FEW = "nan_is_named or missing_column or (uneven_partitions and cifar10-densenet and (kpca-rff-f64 or ssd or react))"
+FEW_SECONDS = 600.0
 #: Modules whose examples need what is not installed for the core.
 HOSTED = ("pytorch_ood", "openood", "dask", "ray")
 
@@ -50,11 +59,13 @@ def main() -> None:
         onnx(words)
     if only in (None, "serve"):
         serve(words)
-    for engine in ENGINES:
-        if only in ("cluster", engine):
-            cluster(engine, words)
-        elif only is None:
-            print(f"The tests of offspan.{engine} were left out: `make test-cluster` runs them.")
+    if only is None:
+        cluster("dask", words, few=True)
+        print("Most tests of offspan.dask, offspan.spark and offspan.ray were left out: `make test-cluster` runs them.")
+    tested = [engine for engine in ENGINES if only in ("cluster", engine) and cluster(engine, words)]
+    untested = [engine for engine in REQUIRED if only == "cluster" and engine not in tested]
+    if untested:
+        sys.exit(f"The tests of clusters have failed: {' and '.join(untested)} must be tested, see above.")
 
 
 def core(words: list[str]) -> None:
@@ -161,18 +172,23 @@ def serve(words: list[str]) -> None:
     run(python, "-m", "pytest", TESTS / "serve", "-p", "no:cacheprovider", *words)
 
 
-def cluster(engine: str, words: list[str]) -> None:
-    """Tests of one engine, and its example in the documentation."""
+def cluster(engine: str, words: list[str], few: bool = False) -> bool:
+    """Tests of one engine, all with its example in the documentation or a few; tell whether there were any."""
     why = missing(engine)
     if why is not None:
         print(f"The tests of offspan.{engine} were left out: {why}.")
-        return
+        return False
     python = interpreter(engine)
     install_built(python)
+    os.environ["OFFSPAN_ENGINE"] = engine
+    pytest = (python, "-m", "pytest", "--show-capture=no", "-p", "no:cacheprovider")
+    if few:
+        run(*pytest, TESTS / "cluster" / "test_every_engine.py", *words, "-k", FEW, seconds=FEW_SECONDS)
+        return True
     own = {"dask": "test_dask_inputs.py", "spark": "test_spark_ml.py", "ray": "test_ray_inputs.py"}[engine]
     tests = [TESTS / "cluster" / name for name in ("test_every_engine.py", "test_page.py", own)]
-    os.environ["OFFSPAN_ENGINE"] = engine
-    run(python, "-m", "pytest", *tests, "--show-capture=no", "-p", "no:cacheprovider", *words)
+    run(*pytest, *tests, *words)
+    return True
 
 
 def interpreter(engine: str) -> Path:
@@ -182,12 +198,31 @@ def interpreter(engine: str) -> Path:
 
 def missing(engine: str) -> str | None:
     """Install an engine; tell why it cannot be had."""
-    if engine == "spark" and shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        return "Spark needs Java, which is not installed"
+    if engine == "spark":
+        why = no_java()
+        if why is not None:
+            return why
     python = interpreter(engine)
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run([*command, "pytest", "numpy", *ENGINES[engine]], check=False)
     return f"pip could not install {', '.join(ENGINES[engine])}" if done.returncode else None
+
+
+def no_java() -> str | None:
+    """Tell why Spark has no Java that it runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java") if home is None else shutil.which(str(Path(home) / "bin" / "java"))
+    if java is None:
+        where = "" if home is None else f" in JAVA_HOME, {home}"
+        return f"Spark needs Java {JAVA} or later, and there is none{where}"
+    said = subprocess.run([java, "-version"], check=False, capture_output=True, text=True)
+    # Up to Java 8 they were called 1.8 and so on.
+    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    if version is None:
+        return f"Spark needs Java {JAVA} or later, and {java} does not tell its version"
+    if int(version[1]) < JAVA:
+        return f"Spark needs Java {JAVA} or later, and {java} is Java {version[1]}"
+    return None
 
 
 if __name__ == "__main__":

@@ -253,6 +253,32 @@ fn parts_of_another_plan_are_refused() {
 }
 
 #[test]
+fn plans_and_parts_of_another_version_are_refused_in_words() {
+    let train = features(60, WIDTH, 1);
+    let data = Dataset::new("part", train.view());
+    let mut plan = plan("pca");
+    plan.advance(&plan.partial(&data, 0, &Silent).unwrap(), &Silent).unwrap();
+    let of_version =
+        |bytes: &[u8], version: u32| alter(bytes, |json, _| json["version"] = version.into());
+    let sent = plan.to_bytes();
+    assert!(FitPlan::from_bytes(&alter(&sent, |_, _| ())).is_ok());
+    assert_eq!(
+        message(FitPlan::from_bytes(&of_version(&sent, 1))),
+        "a plan of a fit: a plan of a fit of version 1; this program reads version 2: begin the fit again"
+    );
+    assert_eq!(
+        message(FitPlan::from_bytes(&of_version(&sent, 3))),
+        "a plan of a fit: a plan of a fit of version 3; this program reads version 2: a later offspan wrote it"
+    );
+    let part = plan.partial(&data, 0, &Silent).unwrap().to_bytes();
+    assert!(FitPart::from_bytes(&alter(&part, |_, _| ())).is_ok());
+    assert_eq!(
+        message(FitPart::from_bytes(&of_version(&part, 2))),
+        "a part of a fit: a part of a fit of version 2; this program reads version 1: a later offspan wrote it"
+    );
+}
+
+#[test]
 fn a_bad_row_is_named_by_its_number_among_all() {
     let mut train = features(60, WIDTH, 1);
     train[[47, 3]] = f32::NAN;
@@ -270,13 +296,16 @@ fn a_bad_row_is_named_by_its_number_among_all() {
 fn what_a_method_needs_is_asked_for_before_its_passes() {
     let train = features(60, WIDTH, 1);
     let data = Dataset::new("part", train.view());
-    for (method, missing) in
-        [("vim", "last layer"), ("energy", "logits"), ("mahalanobis", "labels")]
-    {
+    let beside = |what| format!("every part of the rows must have them ({what}=)");
+    for (method, missing, hint) in [
+        ("vim", "last layer", "head=".to_owned()),
+        ("energy", "logits", beside("logits")),
+        ("mahalanobis", "labels", beside("labels")),
+    ] {
         let mut plan = plan(method);
         let part = plan.partial(&data, 0, &Silent).unwrap();
         let error = message(plan.advance(&part, &Silent));
-        assert!(error.contains(missing) && error.contains("every part"), "{method}: {error}");
+        assert!(error.contains(missing) && error.ends_with(&hint), "{method}: {error}");
     }
     let mut plan = plan("knn");
     let part = plan.partial(&data, 0, &Silent).unwrap();

@@ -12,6 +12,7 @@ from typing import Any, Callable, Protocol
 
 import offspan
 
+from .. import _internal
 from .._progress import Report, reporter
 from ..errors import FormatError, InputError
 from .parts import UNSTEADY, Part, Place, Sealed
@@ -120,12 +121,7 @@ class _Checkpoint:
     def write(self, plan: bytes, places: Sequence[Place], marks: dict[int, int]) -> None:
         """Replace what was there."""
         about = json.dumps({"plan": self._plan, "rows": [place.rows for place in places], "marks": marks}).encode()
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        try:
-            beside.write_bytes(self._MAGIC + struct.pack("<Q", len(about)) + about + plan)
-            os.replace(beside, self._path)
-        finally:
-            beside.unlink(missing_ok=True)
+        _internal.write_bytes(str(self._path), self._MAGIC + struct.pack("<Q", len(about)) + about + plan)
 
     def remove(self) -> None:
         """The fit is done."""

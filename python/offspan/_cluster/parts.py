@@ -7,7 +7,6 @@ run a hopeless task again and again, and the driver always reports the fault of 
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -92,21 +91,12 @@ _OPENED: dict[str, Any] = {}
 _MOST_OPENED = 3
 
 
-def one_thread() -> None:
-    """Compute on one thread in a worker process, since engines run a task for each core.
-
-    In the user's own process nothing changes.
-    """
-    if multiprocessing.parent_process() is not None:
-        offspan.set_threads(1)
-
-
 def find(plan: Sealed, place: Place, blocks: Iterable[Block]) -> Part:
     """Carry out the pass on the rows of one partition."""
-    opened = plan.plan()
     found: bytes | None = None
     seen = mark = 0
     try:
+        opened = plan.plan()
         for block in _joined(blocks):
             part = opened.partial(block.features, block.logits, block.labels, first_row=place.first_row + seen)
             found = part if found is None else opened.merge(found, part)

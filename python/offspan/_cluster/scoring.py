@@ -11,7 +11,7 @@ import numpy.typing as npt
 import offspan
 
 from ..errors import InputError
-from .parts import Sealed, one_thread
+from .parts import Sealed
 from .tables import Block, Columns
 
 
@@ -47,7 +47,6 @@ class Answer:
 
 def scores(detector: Sealed, block: Block) -> npt.NDArray[Any]:
     """Score rows on a worker."""
-    one_thread()
     if not len(block.features):
         return np.empty(0)
     return detector.detector().score(block.features, block.logits)

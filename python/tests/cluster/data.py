@@ -66,7 +66,12 @@ class Case:
         return detector.score(data.test, data.test_logits if self.logits and not self.head else None)
 
     def assert_same(self, one: offspan.Detector, other: offspan.Detector, data: Data) -> None:
-        """Scores, threshold and the scores of held-out rows agree."""
+        """Scores, threshold and the scores of held-out rows agree; landmarks and rows held out are the same."""
+        # The fingerprint is of every row of the fit with its number, so it tells of those that are held out, too.
+        assert one.info["training"] == other.info["training"]
+        assert one.info["threshold"]["rows"] == other.info["threshold"]["rows"]
+        assert landmarks(one) == landmarks(other)
+        assert bool(landmarks(one)) == (self.name in ("auto", "kpca-nys"))
         pairs = [
             (self.scores(one, data), self.scores(other, data)),
             (one.calibration_scores, other.calibration_scores),
@@ -75,7 +80,6 @@ class Case:
         for first, second in pairs:
             scale = max(1.0, np.abs(first[np.isfinite(first)]).max())
             np.testing.assert_allclose(second, first, rtol=0, atol=self.tolerance * scale)
-        assert one.info["training"] == other.info["training"]
 
 
 #: In float32, what is fitted is rounded to it for scoring.
@@ -123,13 +127,22 @@ def load(name: str) -> Data:
     return Data(name, rows, logits, labels, (weight, bias), scored, (scored @ weight.T + bias).astype(np.float32))
 
 
+def landmarks(detector: offspan.Detector) -> dict[str, bytes]:
+    """The landmarks that a detector keeps: each is a training row as it was, or scaled by its own length."""
+    found = tensors_of(detector.to_bytes())
+    return {name: array.tobytes() for name, array in found.items() if name.endswith("landmarks")}
+
+
 def tensors(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file."""
+    return tensors_of(path.read_bytes())
+
+
+def tensors_of(data: bytes) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file that was read."""
     kinds = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I64": np.int64}
-    with path.open("rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        described = json.loads(file.read(size))
-        stored = file.read()
+    (size,) = struct.unpack("<Q", data[:8])
+    described, stored = json.loads(data[8 : 8 + size]), data[8 + size :]
     described.pop("__metadata__", None)
     return {
         name: np.frombuffer(stored[slice(*about["data_offsets"])], kinds[about["dtype"]]).reshape(about["shape"])

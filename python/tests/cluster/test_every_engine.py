@@ -28,7 +28,7 @@ def columns(case: data.Case) -> dict[str, str]:
 def test_a_fit_of_uneven_partitions_is_that_of_one_machine(engine, pack, name, tmp_path):
     """Seventeen partitions, of which one is empty; four where rows are wide and each partition takes seconds."""
     case = CASES[name]
-    cut = "four" if pack.name == "imagenet-resnet50" or name == "auto" else "seventeen"
+    cut = "four" if pack.name == "imagenet-resnet50" else "seventeen"
     paths = pieces.write(tmp_path, data.cuts(len(pack.rows))[cut], pack.rows, **case.given(pack))
     detector = engine.fit(case.plan(pack), paths, **columns(case))
     case.assert_same(on_one_machine(name, pack.name), detector, pack)

@@ -27,7 +27,7 @@ pub struct FitEstimate {
     pub passes: f64,
     /// Bytes at the peak, beside what the program itself takes.
     pub memory: u64,
-    /// The limit that there is, if any.
+    /// What there is: the tightest limit, or the machine's own; none if the system does not tell.
     pub limit: Option<MemoryLimit>,
     /// Seconds of the fit on this machine.
     pub seconds: f64,

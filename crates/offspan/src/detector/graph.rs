@@ -12,7 +12,8 @@ impl Detector {
     ///
     /// Inputs are `features[N, m]`; `logits[N, C]` or other tensors of a row where the method reads them; and
     /// `threshold[]`, which need not be given. Outputs are `score[N]` and, if the detector has a threshold,
-    /// `is_ood[N]`, a flag, and `p_value[N]`.
+    /// `is_ood[N]`, a flag, and `p_value[N]`. Rows with NaN or infinities have the score −∞ and the smallest p-value, and
+    /// are out.
     ///
     /// # Errors
     /// If the method's arithmetic has no operators for it.
@@ -26,11 +27,19 @@ impl Detector {
             }
             other => other,
         })?;
+        let finite = builder.finite_rows(score);
+        let score = without_nan(&mut builder, finite, score);
         let mut outputs = vec![("score", score)];
         if let Some(calibration) = &self.calibration {
             let threshold = calibration.threshold().value;
             let threshold = builder.optional_number("threshold", threshold);
-            outputs.push(("is_ood", builder.node(Op::Less, &[score, threshold])));
+            let below = builder.node(Op::Less, &[score, threshold]);
+            // Also where the threshold is −∞.
+            let is_ood = finite.map_or(below, |finite| {
+                let bad = builder.node(Op::Not, &[finite]);
+                builder.node(Op::Or, &[below, bad])
+            });
+            outputs.push(("is_ood", is_ood));
             outputs.push(("p_value", p_value(&mut builder, calibration, score)));
         }
         Ok(builder.finish(&outputs, self.metadata()))
@@ -56,8 +65,30 @@ impl Detector {
             metadata.insert("promise".to_owned(), words);
             metadata.insert("threshold".to_owned(), threshold.value.to_string());
         }
+        if let Some(source) = &info.source {
+            let mut tell =
+                |name: &str, text: &str| metadata.insert(name.to_owned(), text.to_owned());
+            tell("model_hash", &source.hash);
+            tell("feature_tensor", &source.feature_tensor);
+            tell("pool", &source.pool);
+            if let Some(logits) = &source.logit_tensor {
+                tell("logit_tensor", logits);
+            }
+            if let Some(steps) = &source.preprocess {
+                tell("preprocess", &serde_json::json!(steps).to_string());
+            }
+        }
         metadata
     }
+}
+
+/// The score, −∞ where it is NaN or the row was not finite: NaN is below no threshold, and would pass.
+fn without_nan(builder: &mut Builder<'_>, finite: Option<Value>, score: Value) -> Value {
+    let lowest = builder.scalar(f64::NEG_INFINITY);
+    // False for NaN; a score of −∞ stays what it is.
+    let above = builder.node(Op::Greater, &[score, lowest]);
+    let keeps = finite.map_or(above, |finite| builder.node(Op::And, &[finite, above]));
+    builder.choose(keeps, score, lowest)
 }
 
 /// (1 + #{calibration scores ≤ score}) / (n + 1), by halving: as many looks at the sorted scores as they have

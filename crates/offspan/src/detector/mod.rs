@@ -50,6 +50,8 @@ const BLOCK: usize = 512;
 /// Fewer rows than this are not worth a task of their own.
 const SMALLEST_BLOCK: usize = 6;
 const BLOCKS_PER_ROUND: usize = 16;
+/// Fewer rows are scored where they are asked for.
+const FEW_ROWS: usize = 32;
 
 /// Rows held out for the threshold, at most: p-values are then as fine as 1e-4, and the kept share is
 /// known to half a percent.
@@ -171,7 +173,8 @@ impl Detector {
     ) -> Result<()> {
         Instructions::in_use()?;
         check_options(data, head, options)?;
-        let hold_out = choose_hold_out(data, options)?;
+        let hold_out =
+            choose_hold_out(data, options, |chosen| chosen.held_out(data.rows()).count())?;
         if let Some(head) = head {
             for rows in std::iter::once(data).chain(options.calibrate) {
                 tell_disagreement(rows, head, options.observer);
@@ -334,8 +337,7 @@ impl Detector {
             return calibration(scores, promise, CalibrationSource::Given, observer).map(Some);
         }
         let data = training.data;
-        let rows =
-            training.settled_rows(|| Ok(training.hold_out.held_out(data.rows()).collect()))?;
+        let rows = training.settled_rows(|| Ok(training.held_out().to_vec()))?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -371,7 +373,16 @@ impl Detector {
             scores.extend(in_order(blocks)?.into_iter().flatten());
             observer.advance(round.len() as u64);
         }
-        Ok(scores)
+        self.checked(scores)
+    }
+
+    /// Scores as they leave the detector. Finite rows give every method numbers; a file whose own numbers are out of
+    /// range does not, and a NaN would be neither in nor out.
+    fn checked(&self, scores: Vec<f64>) -> Result<Vec<f64>> {
+        match scores.iter().position(|score| score.is_nan()) {
+            None => Ok(scores),
+            Some(row) => Err(Error::NoScore { method: self.info.method.clone(), row }),
+        }
     }
 
     /// Removes the checkpoints of a fit that is saved.
@@ -385,8 +396,8 @@ impl Detector {
     /// One score per row of a dataset of any size.
     ///
     /// # Errors
-    /// If the width differs, a value is not finite, logits are needed and missing, or the observer
-    /// asks to stop.
+    /// If the width differs, a value is not finite, logits are needed and missing, a score is no number, or the
+    /// observer asks to stop.
     pub fn score_dataset(&self, data: &Dataset<'_>, observer: &dyn Observer) -> Result<Vec<f64>> {
         check_width(data, self.info.training.width)?;
         self.model.check_inputs(data)?;
@@ -399,8 +410,9 @@ impl Detector {
             // As many blocks for each thread as for the others, and all of the same size.
             let blocks = part.len().div_ceil(BLOCK).next_multiple_of(rayon::current_num_threads());
             let rows = part.len().div_ceil(blocks).max(SMALLEST_BLOCK);
-            if part.len() <= rows {
-                // One task needs no other thread: waking one takes longer than a small score.
+            if part.len() <= rows || part.len() < FEW_ROWS {
+                // One task needs no other thread: waking some takes longer than a small score, and those who wait for
+                // each other are as late as the latest of them.
                 self.model.score(data, start, part)?;
             } else {
                 let blocks = part
@@ -412,7 +424,7 @@ impl Detector {
             }
             observer.advance(part.len() as u64);
         }
-        Ok(scores)
+        self.checked(scores)
     }
 
     /// One score per row; `logits` are needed by methods that use them and do not keep the last
@@ -680,8 +692,13 @@ fn check_calibration(rows: &Dataset<'_>, width: usize, promise: Promise) -> Resu
     Ok(())
 }
 
-/// Which rows to hold out, if any; tells why not where the user might expect some.
-fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> Result<HoldOut> {
+/// Which rows to hold out, if any; tells why not where the user might expect some. `count` tells how many of
+/// the rows a choice holds out.
+fn choose_hold_out(
+    data: &Dataset<'_>,
+    options: &FitOptions<'_>,
+    count: impl FnOnce(HoldOut) -> usize,
+) -> Result<HoldOut> {
     if options.calibrate.is_some() || options.hold_out == Some(0.0) {
         return Ok(HoldOut::NONE);
     }
@@ -693,7 +710,7 @@ fn choose_hold_out(data: &Dataset<'_>, options: &FitOptions<'_>) -> Result<HoldO
     // What the promise needs, it gets, however many rows that are.
     let most = MOST_HELD_OUT.max(2.0 * needed as f64);
     let hold_out = HoldOut::new(share.min(most / rows), options.seed);
-    let held_out = hold_out.held_out(data.rows()).count();
+    let held_out = count(hold_out);
     if held_out >= needed {
         return Ok(hold_out);
     }

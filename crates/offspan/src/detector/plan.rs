@@ -19,10 +19,10 @@ use crate::methods::MethodSpec;
 use crate::training::part::Part;
 use crate::training::statistics::Statistics;
 use crate::training::{Passes, Training, WorkedOut};
-use crate::{Error, Instructions, Observer, Result};
+use crate::{Error, HoldOut, Instructions, Observer, Result};
 
 const FORMAT: Format =
-    Format { content: Content::FitPlan, version: 1, oldest: 1, if_older: "begin the fit again" };
+    Format { content: Content::FitPlan, version: 2, oldest: 2, if_older: "begin the fit again" };
 
 /// What the rows of a fit are called.
 const NAME: &str = "the rows";
@@ -71,6 +71,9 @@ pub struct FitPlan {
     passes: usize,
     /// What the rows look like, after the first pass.
     shape: Option<Shape>,
+    /// Which rows are held out. It depends on how many there are, and takes a look at the number of each: so
+    /// it is decided once, and a part looks at its own rows only.
+    hold_out: HoldOut,
     /// What the passes of this phase have found.
     known: Vec<Vec<u8>>,
     /// The detector without its threshold, once it is fitted.
@@ -126,6 +129,7 @@ struct Document {
     options: PlanOptions,
     passes: usize,
     shape: Option<Shape>,
+    hold_out: HoldOut,
     known: usize,
     stage: Option<String>,
 }
@@ -153,6 +157,7 @@ impl FitPlan {
             options,
             passes: 0,
             shape: None,
+            hold_out: HoldOut::NONE,
             known: Vec::new(),
             fitted: None,
             next: Next::Pass("number and width of the rows".to_owned()),
@@ -261,7 +266,7 @@ impl FitPlan {
                 expected: 1,
                 got: 0,
             })?;
-            next.shape = Some(Shape { rows: count, columns });
+            next.begin(Shape { rows: count, columns }, observer)?;
         } else {
             next.known.push(found.part.to_bytes(serde_json::Value::Null));
         }
@@ -283,6 +288,22 @@ impl FitPlan {
         }
     }
 
+    /// Takes what the rows are like, and decides which of them are held out.
+    fn begin(&mut self, shape: Shape, observer: &dyn Observer) -> Result<()> {
+        let (data, options) = (shape.elsewhere(), self.fit_options(observer));
+        check_options(&data, self.head.as_ref(), &options)?;
+        self.hold_out = choose_hold_out(&data, &options, |chosen| {
+            self.worked_out.held_out(chosen, shape.rows).len()
+        })?;
+        self.shape = Some(shape);
+        Ok(())
+    }
+
+    fn fit_options<'a>(&self, observer: &'a dyn Observer) -> FitOptions<'a> {
+        let PlanOptions { hold_out, promise, seed } = self.options;
+        FitOptions { hold_out, promise, seed, observer, ..FitOptions::default() }
+    }
+
     /// Runs the fit up to the next pass, or to its end.
     fn go_on(&mut self, observer: &dyn Observer) -> Result<()> {
         let shape = self.shape.unwrap_or_else(|| unreachable!("the first pass is done"));
@@ -297,7 +318,7 @@ impl FitPlan {
                 Ok(Run::Model(detector)) => {
                     // What led to the model is needed no more.
                     self.known.clear();
-                    self.worked_out = Arc::default();
+                    self.worked_out = Arc::new(self.worked_out.choices());
                     self.fitted = Some(detector.to_bytes());
                 }
                 Ok(Run::Whole(detector)) => {
@@ -323,13 +344,9 @@ impl FitPlan {
         passes: &Passes,
         observer: &dyn Observer,
     ) -> Result<Run> {
-        let PlanOptions { hold_out, promise, seed } = self.options;
-        let options = FitOptions { hold_out, promise, seed, observer, ..FitOptions::default() };
-        let head = self.head.as_ref();
-        check_options(data, head, &options)?;
-        let training = Training::new(data, head, observer).with_passes(at_hand, passes);
-        let hold_out = choose_hold_out(data, &options)?;
-        let training = Training { hold_out, ..training };
+        let training = Training::new(data, self.head.as_ref(), observer);
+        let training = training.with_passes(at_hand, passes);
+        let training = Training { hold_out: self.hold_out, ..training };
         let Some(fitted) = &self.fitted else {
             let spec = self.spec.check()?;
             spec.check_inputs(&training)?;
@@ -338,6 +355,7 @@ impl FitPlan {
             return Ok(Run::Model(Box::new(detector)));
         };
         let mut detector = Detector::from_bytes(fitted)?;
+        let options = self.fit_options(observer);
         if let Some(calibration) = detector.calibration_of(&training, &options)? {
             detector.set_calibration(calibration);
         }
@@ -352,11 +370,11 @@ impl FitPlan {
                  one machine, or choose a method that sums up its rows, such as auto or kpca-rff",
                 self.spec.method()
             )),
-            Error::MissingInput { who, what, hint } => Error::MissingInput {
-                who,
-                what,
-                hint: format!("{hint}; every part of the rows must have it ({})", Data("logits")),
-            },
+            Error::MissingInput { who, what: what @ ("logits" | "labels"), hint } => {
+                let hint =
+                    format!("{hint}; every part of the rows must have them ({})", Data(what));
+                Error::MissingInput { who, what, hint }
+            }
             other => other,
         }
     }
@@ -394,6 +412,7 @@ impl FitPlan {
             options: self.options,
             passes: self.passes,
             shape: self.shape,
+            hold_out: self.hold_out,
             known: self.known.len(),
             stage: self.stage().map(str::to_owned),
         };
@@ -418,6 +437,7 @@ impl FitPlan {
         plan.known = known.collect::<Result<_>>()?;
         plan.passes = document.passes;
         plan.shape = document.shape;
+        plan.hold_out = document.hold_out;
         let detector = file.has("detector").then(|| file.raw_bytes("detector")).transpose()?;
         match (document.stage, detector) {
             (Some(stage), fitted) => {
@@ -627,5 +647,61 @@ impl Observer for Told<'_> {
         if new {
             self.observer.note(note);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::{Array2, s};
+
+    use super::*;
+    use crate::numeric::random::mix;
+    use crate::training::holdout::LOOKED_AT;
+    use crate::{AutoParams, KpcaParams, Silent};
+
+    /// What this does, and how many row numbers it hashed.
+    fn looks<T>(work: impl FnOnce() -> T) -> (T, usize) {
+        let before = LOOKED_AT.get();
+        (work(), LOOKED_AT.get() - before)
+    }
+
+    #[test]
+    fn a_part_looks_at_its_own_rows_however_many_there_are() {
+        const ROWS: usize = 6000;
+        const PART: usize = 64;
+        let noise = |i: usize, j: usize| (mix((6 * i + j) as u64) >> 40) as f32 / (1 << 24) as f32;
+        let rows = Array2::from_shape_fn((ROWS, 6), |(i, j)| 1.0 + noise(i, j));
+        let auto = AutoParams { landmarks: Some(16), ..AutoParams::default() };
+        // With each, how many choices of rows it makes: `auto` sets some aside for itself.
+        let specs = [
+            (MethodSpec::named("pca").unwrap(), 1),
+            (MethodSpec::Kpca(KpcaParams::nystrom_uniform(16)), 1),
+            (MethodSpec::Auto(auto), 2),
+        ];
+        // Work is counted on the thread that does it.
+        let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        one_thread.install(|| {
+            for (spec, choices) in &specs {
+                let name = spec.method();
+                let mut plan = FitPlan::new(spec, None, PlanOptions::default()).unwrap();
+                let mut on_the_driver = 0;
+                while let Some(stage) = plan.stage().map(str::to_owned) {
+                    // As a worker has it, which knows of the plan what is in its bytes.
+                    let worker = FitPlan::from_bytes(&plan.to_bytes()).unwrap();
+                    let few = Dataset::new("few", rows.slice(s![..PART, ..]));
+                    let others = Dataset::new("others", rows.slice(s![PART.., ..]));
+                    let (part, looked_at) = looks(|| worker.partial(&few, 0, &Silent));
+                    assert!(looked_at <= 4 * PART, "{name}, {stage}: {looked_at} rows");
+                    let mut found = part.unwrap();
+                    found.merge(&worker.partial(&others, PART, &Silent).unwrap()).unwrap();
+                    let (done, looked_at) = looks(|| plan.advance(&found, &Silent));
+                    done.unwrap();
+                    on_the_driver += looked_at;
+                }
+                // The driver looks at every row once for each choice, and at those that were chosen.
+                let most = choices * ROWS + ROWS / 2;
+                assert!((ROWS..=most).contains(&on_the_driver), "{name}: {on_the_driver} rows");
+            }
+        });
     }
 }

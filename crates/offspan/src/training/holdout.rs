@@ -35,13 +35,39 @@ impl HoldOut {
     /// Whether a row is used in the fit.
     #[must_use]
     pub fn keeps(&self, row: usize) -> bool {
-        self.below == 0 || mix(self.seed ^ mix(row as u64)) >= self.below
+        if self.below == 0 {
+            return true;
+        }
+        #[cfg(test)]
+        LOOKED_AT.set(LOOKED_AT.get() + 1);
+        mix(self.seed ^ mix(row as u64)) >= self.below
     }
 
-    /// The held-out rows among the first `rows`.
+    /// The held-out rows among the first `rows`. It takes a look at the number of each of them.
     pub fn held_out(self, rows: usize) -> impl Iterator<Item = usize> {
+        let rows = if self.below == 0 { 0 } else { rows };
         (0..rows).filter(move |&row| !self.keeps(row))
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many row numbers were hashed on this thread.
+    pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The rows that have these ranks (ascending) among those that are not held out.
+pub(crate) fn at_ranks(
+    held_out: &[usize],
+    ranks: impl IntoIterator<Item = usize>,
+) -> impl Iterator<Item = usize> {
+    let mut before = 0;
+    ranks.into_iter().map(move |rank| {
+        while held_out.get(before).is_some_and(|&held| held <= rank + before) {
+            before += 1;
+        }
+        rank + before
+    })
 }
 
 #[cfg(test)]
@@ -64,6 +90,19 @@ mod tests {
         let held = wide.held_out(10_000).count();
         assert!((2_800..3_200).contains(&held), "{held}");
         assert_eq!(HoldOut::NONE.widened(0.2, 5), HoldOut::new(0.2, 5));
+    }
+
+    #[test]
+    fn rows_are_found_by_their_rank_among_the_others() {
+        for share in [0.0, 0.02, 0.5, 0.98, 1.0] {
+            let hold_out = HoldOut::new(share, 3);
+            let held_out: Vec<usize> = hold_out.held_out(500).collect();
+            let kept: Vec<usize> = (0..500).filter(|&row| hold_out.keeps(row)).collect();
+            for step in [1, 7] {
+                let found = at_ranks(&held_out, (0..kept.len()).step_by(step));
+                assert!(found.eq(kept.iter().copied().step_by(step)), "{share}, every {step}");
+            }
+        }
     }
 
     #[test]

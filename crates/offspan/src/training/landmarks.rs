@@ -9,6 +9,7 @@ use crate::error::wording::{Data, Setting};
 use crate::io::observer::check_interrupt;
 use crate::numeric::random::{Random, Stream};
 use crate::training::Training;
+use crate::training::holdout::{HoldOut, at_ranks};
 use crate::training::logits::LogitSource;
 use crate::training::part::{Field, Part, Smallest};
 use crate::{Error, Result};
@@ -66,7 +67,7 @@ impl std::str::FromStr for Sampling {
 /// # Errors
 /// If there are not so many rows.
 pub fn uniform_rows(rows: usize, count: usize, seed: u64) -> Result<Vec<usize>> {
-    uniform(count, rows, &|_| true, seed)
+    uniform(count, rows, &[], seed)
 }
 
 /// Rows per task when energies are computed.
@@ -84,14 +85,14 @@ pub(crate) fn choose(
     energies: Option<&LogitSource<'_>>,
     seed: u64,
 ) -> Result<Vec<usize>> {
-    let (rows, keep) = (training.data.rows(), |row| training.hold_out.keeps(row));
+    let rows = training.data.rows();
     let sign = match sampling {
         Sampling::Given(chosen) => {
             check_count(count, training.rows()?)?;
-            return training.settled_rows(|| given(chosen, rows, &keep));
+            return training.settled_rows(|| given(chosen, rows, training.hold_out));
         }
         Sampling::Uniform => {
-            return training.settled_rows(|| uniform(count, rows, &keep, seed));
+            return training.settled_rows(|| uniform(count, rows, &training.held_out(), seed));
         }
         Sampling::LowEnergy => 1.0,
         Sampling::HighEnergy => -1.0,
@@ -107,21 +108,17 @@ pub(crate) fn choose(
     Ok(part.take::<Smallest>("smallest")?.rows())
 }
 
-/// A seeded uniform choice among the rows that `keep` accepts; ascending.
+/// A seeded uniform choice among the rows that are not held out; ascending.
 pub(crate) fn uniform(
     count: usize,
     rows: usize,
-    keep: &dyn Fn(usize) -> bool,
+    held_out: &[usize],
     seed: u64,
 ) -> Result<Vec<usize>> {
-    let available = (0..rows).filter(|&row| keep(row)).count();
+    let available = rows - held_out.len();
     check_count(count, available)?;
     let ranks = Random::new(seed, Stream::Landmarks).sample(available as u64, count);
-    let mut ranks = ranks.into_iter().peekable();
-    // The k-th kept row for each sampled k, in one walk.
-    let kept = (0..rows).filter(|&row| keep(row)).enumerate();
-    let chosen = kept.filter(|&(rank, _)| ranks.next_if_eq(&(rank as u64)).is_some());
-    Ok(chosen.map(|(_, row)| row).collect())
+    Ok(at_ranks(held_out, ranks.into_iter().map(|rank| rank as usize)).collect())
 }
 
 fn check_count(count: usize, available: usize) -> Result<()> {
@@ -135,11 +132,11 @@ fn check_count(count: usize, available: usize) -> Result<()> {
     ))
 }
 
-fn given(chosen: &[u64], rows: usize, keep: &dyn Fn(usize) -> bool) -> Result<Vec<usize>> {
+fn given(chosen: &[u64], rows: usize, hold_out: HoldOut) -> Result<Vec<usize>> {
     let mut out = Vec::with_capacity(chosen.len());
     for &row in chosen {
         match usize::try_from(row) {
-            Ok(row) if row < rows && keep(row) => out.push(row),
+            Ok(row) if row < rows && hold_out.keeps(row) => out.push(row),
             Ok(index) if index < rows => {
                 return Err(Error::parameter(
                     "landmark-rows",
@@ -239,7 +236,8 @@ mod tests {
 
     #[test]
     fn uniform_takes_kept_rows_only_and_follows_the_seed() {
-        let chosen = |seed| uniform(20, 100, &|row| row % 2 == 0, seed).unwrap();
+        let odd: Vec<usize> = (1..100).step_by(2).collect();
+        let chosen = |seed| uniform(20, 100, &odd, seed).unwrap();
         assert!(chosen(1).iter().all(|row| row % 2 == 0));
         assert_eq!(chosen(1), chosen(1));
         assert_ne!(chosen(1), chosen(2));
@@ -248,7 +246,7 @@ mod tests {
 
     #[test]
     fn more_landmarks_than_rows_is_an_error() {
-        let error = uniform(11, 10, &|_| true, 0).unwrap_err().to_string();
+        let error = uniform(11, 10, &[], 0).unwrap_err().to_string();
         assert_eq!(
             error,
             "landmarks: expected from 1 to 10, the training rows used for the fit, got 11"

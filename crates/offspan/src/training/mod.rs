@@ -2,7 +2,7 @@
 
 pub(crate) mod agreement;
 mod checkpointing;
-mod holdout;
+pub(crate) mod holdout;
 pub(crate) mod landmarks;
 pub(crate) mod logits;
 pub(crate) mod part;
@@ -18,6 +18,7 @@ pub(crate) use passes::{Passes, WorkedOut};
 pub use pseudo_labels::{pseudo_labels, with_pseudo_labels};
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
@@ -101,7 +102,20 @@ impl<'a> Training<'a> {
         if self.hold_out == HoldOut::NONE {
             return Ok(self.data.rows());
         }
-        Ok(self.settled_rows(|| Ok(vec![self.kept_rows().count()]))?[0])
+        Ok(self.settled_rows(|| Ok(vec![self.count_kept(&self.held_out())]))?[0])
+    }
+
+    /// The rows that are not used in the fit, ascending. Those of a threshold are never many.
+    pub(crate) fn held_out(&self) -> Arc<[usize]> {
+        let rows = self.data.rows();
+        match self.passes {
+            None => self.hold_out.held_out(rows).collect(),
+            Some(passes) => passes.held_out(self.hold_out, rows),
+        }
+    }
+
+    fn count_kept(&self, held_out: &[usize]) -> usize {
+        self.data.rows() - held_out.len()
     }
 
     /// The rows used in the fit.
@@ -118,16 +132,19 @@ impl<'a> Training<'a> {
     /// About this many rows of the fit at most, evenly spread.
     pub(crate) fn spread(&self, most: usize) -> Result<Vec<usize>> {
         self.settled_rows(|| {
-            let step = self.kept_rows().count().div_ceil(most).max(1);
-            Ok(self.kept_rows().step_by(step).collect())
+            let held_out = self.held_out();
+            let kept = self.count_kept(&held_out);
+            let step = kept.div_ceil(most).max(1);
+            Ok(holdout::at_ranks(&held_out, (0..kept).step_by(step)).collect())
         })
     }
 
     /// A seeded uniform sample of the rows of the fit, or all if there are fewer; ascending.
     pub(crate) fn sample(&self, count: usize, seed: u64) -> Result<Vec<usize>> {
         self.settled_rows(|| {
-            let count = count.min(self.kept_rows().count());
-            landmarks::uniform(count, self.data.rows(), &|row| self.hold_out.keeps(row), seed)
+            let held_out = self.held_out();
+            let count = count.min(self.count_kept(&held_out));
+            landmarks::uniform(count, self.data.rows(), &held_out, seed)
         })
     }
 

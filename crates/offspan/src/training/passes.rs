@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::{Array2, Axis};
 
-use super::Training;
 use super::part::{ChosenRows, Field, Part};
+use super::{HoldOut, Training};
 use crate::io::{AtHand, Dataset, FeatureSource, Labels, OwnedRows, gather};
 use crate::training::statistics::labels_of;
 use crate::{Error, Real, Result};
@@ -27,9 +27,41 @@ pub(crate) struct Passes {
     worked_out: Arc<WorkedOut>,
 }
 
-/// Decompositions and the like that several runs of a fit on one machine share, in the order of asking.
+/// What several runs of a fit on one machine share.
 #[derive(Debug, Default)]
-pub(crate) struct WorkedOut(Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct WorkedOut {
+    /// Decompositions and the like, in the order of asking.
+    results: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+    /// Which of so many rows are held out by which choice: to find them takes a look at the number of each.
+    held_out: Mutex<Vec<HeldOut>>,
+}
+
+#[derive(Debug, Clone)]
+struct HeldOut {
+    choice: HoldOut,
+    /// How many rows there are to choose from.
+    of: usize,
+    rows: Arc<[usize]>,
+}
+
+impl WorkedOut {
+    /// The rows that are held out, ascending.
+    pub(crate) fn held_out(&self, hold_out: HoldOut, rows: usize) -> Arc<[usize]> {
+        let mut all = self.held_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|known| known.choice == hold_out && known.of == rows) {
+            return Arc::clone(&known.rows);
+        }
+        let found: Arc<[usize]> = hold_out.held_out(rows).collect();
+        all.push(HeldOut { choice: hold_out, of: rows, rows: Arc::clone(&found) });
+        found
+    }
+
+    /// The same choices of rows, and nothing else.
+    pub(crate) fn choices(&self) -> Self {
+        let all = self.held_out.lock().unwrap_or_else(PoisonError::into_inner);
+        WorkedOut { results: Mutex::default(), held_out: Mutex::new(all.clone()) }
+    }
+}
 
 #[derive(Debug)]
 struct State {
@@ -87,7 +119,7 @@ impl Passes {
             state.shared += 1;
             state.shared - 1
         };
-        let all = || self.worked_out.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = || self.worked_out.results.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all().get(place).cloned().and_then(|found| found.downcast().ok()) {
             return Ok(found);
         }
@@ -99,6 +131,10 @@ impl Passes {
             all.push(found.clone());
         }
         Ok(found)
+    }
+
+    pub(super) fn held_out(&self, hold_out: HoldOut, rows: usize) -> Arc<[usize]> {
+        self.worked_out.held_out(hold_out, rows)
     }
 
     fn settled(&self, decide: impl FnOnce() -> Result<Part>) -> Result<Part> {

@@ -310,7 +310,8 @@ fn walk(training: &Training<'_>, needs: &Needs) -> Result<Part> {
             add_classes(&mut unit_classes, unit.view())?;
         }
         if let (Some(source), Some(sums)) = (&logits, &mut of_logits) {
-            sums.add(&source.gather(numbers)?, z, labels.as_deref(), &training.data.name)?;
+            let which = |index: usize| format!("{}, row {}", training.data.name, numbers[index]);
+            sums.add(&source.gather(numbers)?, z, labels.as_deref(), which)?;
         }
         Ok(())
     };
@@ -359,7 +360,7 @@ impl LogitSums {
         logits: &Array2<f64>,
         z: ArrayView2<'_, f64>,
         labels: Option<&[i64]>,
-        what: &str,
+        which: impl Fn(usize) -> String,
     ) -> Result<()> {
         let mut p = vec![0.0; logits.ncols()];
         for (index, (row, logits)) in z.rows().into_iter().zip(logits.rows()).enumerate() {
@@ -379,7 +380,7 @@ impl LogitSums {
             }
             let Some(&label) = labels.and_then(|labels| labels.get(index)) else { continue };
             if let Some(sum) = &mut self.labelled {
-                *sum += logits[class_of(label, logits.len(), what)?];
+                *sum += logits[class_of(label, logits.len(), || which(index))?];
             }
             if label != class as i64 {
                 continue;

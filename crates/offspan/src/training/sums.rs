@@ -26,7 +26,9 @@ impl ClassMeans {
 
     /// One row per class of a last layer with this many; zeros for classes without rows.
     pub(crate) fn by_class(&self, classes: usize, what: &str) -> Result<Array2<f64>> {
-        self.labels.iter().try_for_each(|&label| class_of(label, classes, what).map(drop))?;
+        self.labels
+            .iter()
+            .try_for_each(|&label| class_of(label, classes, || what.to_owned()).map(drop))?;
         let mut means = Array2::zeros((classes, self.means.ncols()));
         for (class, mut row) in means.rows_mut().into_iter().enumerate() {
             if let Some(mean) = self.of(class) {
@@ -37,12 +39,12 @@ impl ClassMeans {
     }
 }
 
-/// The class of a last layer with so many that a label stands for.
-pub(crate) fn class_of(label: i64, classes: usize, what: &str) -> Result<usize> {
+/// The class of a last layer with so many that a label stands for; if there is none, the error says of what.
+pub(crate) fn class_of(label: i64, classes: usize, what: impl FnOnce() -> String) -> Result<usize> {
     let class = usize::try_from(label).ok().filter(|class| *class < classes);
     class.ok_or_else(|| {
         Error::shape(
-            format!("labels of {what}"),
+            format!("labels of {}", what()),
             format!("classes from 0 to {}, as in the last layer", classes.saturating_sub(1)),
             format!("label {label}"),
         )
