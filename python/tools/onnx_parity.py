@@ -1,6 +1,6 @@
 """How closely exported detectors agree with the library on packs, as a table for docs/export.md.
 
-python3 python/tools/onnx_parity.py PACK... [--method NAME,...]
+python3 python/tools/onnx_parity.py PACK... [--method NAME,...] [--rows N] [--json]
 
 Needs onnx, onnxruntime and NumPy (target/python/onnx has them after `run_tests.py --only onnx`), and a build of the
 command line.
@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python" / "tests" / "with_onnx"))
 
+from parity_table import Request  # noqa: E402
 from runtime import gap, offspan, read, run, scores_of, session, wrong_decisions  # noqa: E402
 
 METHODS = (
@@ -29,22 +30,12 @@ BATCH = 256
 
 def main() -> None:
     """Print one line for each method and one column for each pack."""
-    words = sys.argv[1:]
-    methods = METHODS
-    if "--method" in words:
-        at = words.index("--method")
-        methods = words[at + 1]
-        del words[at : at + 2]
-    packs = [Path(word) for word in words]
+    request = Request.of(sys.argv[1:], METHODS)
     command_line = os.environ.get("OFFSPAN_CLI", str(ROOT / "target" / "debug" / "offspan"))
-    print("| method |", " | ".join(pack.name for pack in packs), "|")
-    print("|---|" + "---:|" * len(packs))
-    for method in methods.split(","):
-        cells = [cell(command_line, pack, method) for pack in packs]
-        print(f"| {method} |", " | ".join(cells), "|", flush=True)
+    request.run(lambda pack, method: cell(command_line, pack, method, request.rows))
 
 
-def cell(command_line: str, pack: Path, method: str) -> str:
+def cell(command_line: str, pack: Path, method: str, most: int | None) -> str:
     """The largest gap over all sets, and how many of the decisions differ."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -55,7 +46,7 @@ def cell(command_line: str, pack: Path, method: str) -> str:
         threshold = json.loads(offspan(command_line, "inspect", detector, "--json"))["info"]["threshold"]["value"]
         worst, differ, count = 0.0, 0, 0
         for path in [pack / "test.safetensors", *sorted((pack / "ood").glob("*.safetensors"))]:
-            rows = read(path)
+            rows = {name: array[:most] for name, array in read(path).items()}
             expected = scores_of(command_line, detector, model, rows, folder)
             for start in range(0, len(expected), BATCH):
                 part = {name: array[start : start + BATCH] for name, array in rows.items()}

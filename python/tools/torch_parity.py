@@ -1,6 +1,6 @@
 """How closely native PyTorch detectors agree with the library on packs, as a table for docs/deploy.md.
 
-python3 python/tools/torch_parity.py PACK... [--method NAME,...]
+python3 python/tools/torch_parity.py PACK... [--method NAME,...] [--rows N] [--json]
 
 Needs PyTorch and the package: target/python/torch has both after `run_tests.py --only torch`.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from parity_table import Request
 
 import offspan
 from offspan.torch._tensorfile import read_tensors
@@ -23,29 +24,23 @@ BATCH = 256
 
 def main() -> None:
     """Print one line for each method and one column for each pack."""
-    words = sys.argv[1:]
-    methods = METHODS
-    if "--method" in words:
-        at = words.index("--method")
-        methods = words[at + 1]
-        del words[at : at + 2]
-    packs = [Path(word) for word in words]
+    request = Request.of(sys.argv[1:], METHODS)
     precise = {one["name"] for one in offspan.methods() if any(p["name"] == "precision" for p in one["parameters"])}
-    print("| method |", " | ".join(pack.name for pack in packs), "|")
-    print("|---|" + "---:|" * len(packs))
-    for method in methods.split(","):
-        cells = [", ".join(cell(pack, method, double, method in precise) for double in (False, True)) for pack in packs]
-        print(f"| `{method}` |", " | ".join(cells), "|", flush=True)
+
+    def both(pack: Path, method: str) -> str:
+        return ", ".join(cell(pack, method, double, method in precise, request.rows) for double in (False, True))
+
+    request.run(both)
 
 
-def cell(pack: Path, name: str, double: bool, has_precision: bool) -> str:
+def cell(pack: Path, name: str, double: bool, has_precision: bool, most: int | None) -> str:
     """Give the largest difference over all sets as a share of the largest score, and how many decisions differ."""
     options = {"precision": "f64"} if double and has_precision else {}
     method = offspan.make(name, head=pack / "head.safetensors", **options).fit(pack)
     native = method.to_torch(torch.float64 if double else torch.float32)
     worst, differ, count = 0.0, 0, 0
     for path in [pack / "test.safetensors", *sorted((pack / "ood").glob("*.safetensors"))]:
-        tensors = read_tensors(path)
+        tensors = {key: array[:most] for key, array in read_tensors(path).items()}
         features = np.array(tensors["features"], np.float32)
         # A detector that keeps the last layer makes logits of its own there, and stored ones may be rounded.
         logits = np.array(tensors["logits"], np.float32) if "logits" in native.needs else None

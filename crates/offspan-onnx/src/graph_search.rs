@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use half::{bf16, f16};
 
+use crate::nodes::attribute;
 use crate::proto::{DataType, GraphProto, NodeProto, TensorProto};
 
 /// Nodes that are passed on the way, at most: a damaged graph may go in circles.
@@ -130,7 +131,11 @@ impl<'a> Search<'a> {
         let mut name = product;
         for _ in 0..LONGEST_WAY {
             match self.sources.get(name) {
-                Some(node) if ["Identity", "Cast", "Dropout"].contains(&node.op_type()) => {
+                // One that splits the last axis shows in the bias, which then has another length.
+                Some(node)
+                    if ["Identity", "Cast", "Dropout", "Flatten", "Reshape", "Squeeze"]
+                        .contains(&node.op_type()) =>
+                {
                     name = input(node, 0)?;
                 }
                 Some(source) if source.op_type() == "MatMul" => {
@@ -230,10 +235,6 @@ fn place(features: &str, logits: &str, table: Table, bias: Vec<f32>) -> HeadPlac
     }
 }
 
-fn attribute<'a>(node: &'a NodeProto, name: &str) -> Option<&'a crate::proto::AttributeProto> {
-    node.attribute.iter().find(|found| found.name() == name)
-}
-
 fn input(node: &NodeProto, index: usize) -> Result<&str, String> {
     let name = node.input.get(index).map(String::as_str).filter(|name| !name.is_empty());
     name.ok_or_else(|| format!("a node of type `{}` lacks input {index}", node.op_type()))
@@ -245,7 +246,7 @@ fn output(node: &NodeProto) -> Result<&str, String> {
 }
 
 /// The numbers of a float tensor, in single precision.
-fn numbers(tensor: &TensorProto) -> Result<Vec<f32>, String> {
+pub(crate) fn numbers(tensor: &TensorProto) -> Result<Vec<f32>, String> {
     let raw = tensor.raw_data.as_deref();
     let halves = |from: fn(u16) -> f32| match raw {
         Some(raw) => raw.as_chunks().0.iter().map(|&word| from(u16::from_le_bytes(word))).collect(),

@@ -16,21 +16,32 @@ mod image;
 mod input_error;
 #[cfg(feature = "extract")]
 mod model;
+// What checks a model before it runs is a part of these.
+#[cfg_attr(not(feature = "extract"), allow(dead_code, unused_imports))]
+mod nodes;
+mod pool;
 pub mod proto;
 #[cfg(feature = "extract")]
 mod run;
+#[cfg_attr(not(feature = "extract"), allow(dead_code, unused_imports))]
+mod shapes;
+mod tensors;
 
 #[cfg(feature = "extract")]
 pub use crate::{
     data::{Data, Split, SplitName, find_splits},
     extract::{
-        ExtractOptions, Extractor, FeatureTensor, Maps, NetworkRows, OnError, PackFile, Pool,
-        Skipped, SplitReport, Steps,
+        ExtractOptions, Extractor, FeatureTensor, Maps, NetworkRows, OnError, PackFile, Skipped,
+        SplitReport, Steps,
     },
-    image::{Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size},
+    image::{
+        Channels, Interpolation, Layout, Preprocess, PreprocessChoice, Preset, Resize, Size,
+        image_size,
+    },
     input_error::{InputError, InputResult},
     model::OnnxModel,
     run::Engine,
 };
-pub use export::{Guarded, attach, export, save};
+pub use export::{AttachOptions, Guarded, attach, export, save};
 pub use graph_search::{HeadPlace, find_head};
+pub use pool::Pool;

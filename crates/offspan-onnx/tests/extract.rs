@@ -205,6 +205,23 @@ fn other_versions_of_operators_run_too() {
 }
 
 #[test]
+fn a_mean_over_axes_is_read_as_every_version_writes_it() {
+    for version in 11..=21 {
+        let mut model = network(-1);
+        model.opset_import[0].version = Some(version);
+        let graph = model.graph.as_mut().unwrap();
+        let mean = |inputs: &[&str]| with_int(node("ReduceMean", inputs, "pooled"), "keepdims", 1);
+        if version < 18 {
+            graph.node[4] = with_ints(mean(&["maps"]), "axes", &[2, 3]);
+        } else {
+            graph.node[4] = mean(&["maps", "axes"]);
+            graph.initializer.push(whole("axes", &[2, 3]));
+        }
+        check_network(&Place::new(), &model, plain_options());
+    }
+}
+
+#[test]
 fn weights_may_lie_in_files_beside_the_model() {
     let place = Place::new();
     let mut model = network(-1);
@@ -302,6 +319,11 @@ fn the_last_layer_is_found_in_all_its_forms() {
     graph.node[7] = node("Add", &["b3", "cast"], "logits");
     graph.node.insert(7, with_int(node("Cast", &["product"], "cast"), "to", 1));
     assert_eq!(find_head(graph).unwrap(), product);
+    // What changes no numbers may stand between them.
+    for kind in ["Flatten", "Squeeze", "Identity"] {
+        graph.node[7].op_type = Some(kind.to_owned());
+        assert_eq!(find_head(graph).unwrap(), product, "{kind}");
+    }
 
     // No linear layer at all.
     let mut model = network(-1);
@@ -466,6 +488,31 @@ fn only_the_same_run_can_be_resumed() {
     options.resume = false;
     options.force = true;
     assert_eq!(run(options, &Silent).unwrap().resumed, 0);
+}
+
+#[test]
+fn a_run_over_inputs_that_were_changed_is_not_resumed() {
+    let place = Place::new();
+    let model = place.model(&perceptron());
+    let stop = StopAfter { most: 10, seen: AtomicUsize::new(0) };
+    let mut options = ExtractOptions::default();
+    options.batch = NonZeroUsize::new(3);
+    let path = place.array("x.npy", &[40, 6], &numbers(240, 8));
+    let run = |options: &ExtractOptions, observer: &dyn Observer| {
+        let data = Data::open(&path, None).unwrap();
+        let mut extractor = Extractor::new(&model, options.clone()).unwrap();
+        extractor.extract(&data, &place.path("pack"), &SplitName::Train, observer)
+    };
+    run(&options, &stop).unwrap_err();
+    // The same numbers, but a file that was written anew.
+    options.resume = true;
+    let file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let refused = run(&options, &Silent).err().unwrap().to_string();
+    assert!(
+        refused.contains("cannot resume: this run is of another model, other data"),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -169,3 +169,76 @@ def test_what_does_not_fit_is_refused_with_words(
     broken.write_bytes(original.read_bytes()[:-40])
     assert "truncated" in refused(command_line, "export", detector, "--attach", broken, "-o", tmp_path / "y.onnx")
     assert not (tmp_path / "y.onnx").exists()
+
+
+def maps_network(draw: np.random.Generator, opset: int) -> onnx.ModelProto:
+    """A convolution, its maps, their average and a last layer, without stated shapes inside."""
+    first = draw.normal(size=(WIDTH, 3, 3, 3)).astype(np.float32)
+    last = draw.normal(size=(CLASSES, WIDTH)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["images", "first"], ["sums"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["sums"], ["maps"]),
+        helper.make_node("GlobalAveragePool", ["maps"], ["means"]),
+        helper.make_node("Flatten", ["means"], ["flat"], axis=1),
+        helper.make_node("Gemm", ["flat", "last"], ["logits"], transB=1),
+    ]
+    inputs = [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 8, 8])]
+    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", CLASSES])]
+    initial = [numpy_helper.from_array(first, "first"), numpy_helper.from_array(last, "last")]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, initial)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.mark.parametrize("opset", [11, 17, 18])
+@pytest.mark.parametrize("tensor", [None, "maps", "maps:max", "maps:none"])
+def test_a_detector_of_a_model_goes_on_the_value_that_it_was_fitted_with(
+    command_line: str, tmp_path: Path, tensor: str | None, opset: int
+) -> None:
+    draw = np.random.default_rng(5)
+    original, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
+    onnx.save(maps_network(draw, opset), str(original))
+    onnx.save(maps_network(draw, opset), str(other))
+    rows, new = tmp_path / "rows.npy", tmp_path / "new.npy"
+    np.save(rows, draw.normal(size=(300, 3, 8, 8)).astype(np.float32))
+    images = draw.normal(size=(60, 3, 8, 8)).astype(np.float32)
+    np.save(new, images)
+    detector, guarded = tmp_path / "net.offspan", tmp_path / "guarded.onnx"
+    chosen = () if tensor is None else ("--feature-tensor", tensor)
+    offspan(command_line, "fit", original, rows, "--method", "pca", *chosen, "-o", detector)
+
+    said = refused(command_line, "export", detector, "--attach", other, "-o", guarded)
+    assert said.count("xxh3-128:") == 2 and "--any-model" in said
+    assert not guarded.exists()
+    offspan(command_line, "export", detector, "--attach", other, "--any-model", "-o", tmp_path / "any.onnx")
+    session(tmp_path / "any.onnx")
+
+    offspan(command_line, "export", detector, "--attach", original, "-o", guarded)
+    scores = tmp_path / "scores.npy"
+    offspan(command_line, "score", detector, new, "--model", original, "-o", scores)
+    assert gap(np.load(scores), run(session(guarded), {"images": images})["score"]) < 1e-4
+    about = {entry.key: entry.value for entry in onnx.load(str(guarded)).metadata_props}
+    name, _, pool = (tensor or "flat").partition(":")
+    assert about["offspan.feature_tensor"] == name and about["offspan.pool"] == (pool or "avg")
+    assert about["offspan.model_hash"].startswith("xxh3-128:")
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+def test_rows_that_are_not_finite_are_out(
+    command_line: str, tmp_path: Path, weights: dict[str, np.ndarray], images: np.ndarray, opset: int
+) -> None:
+    original, rows = tmp_path / "model.onnx", tmp_path / "rows.npy"
+    onnx.save(model(weights, "gemm", opset), str(original))
+    np.save(rows, np.abs(images))
+    new = np.abs(images[:20])
+    new[:3, -1] = np.nan, np.inf, -np.inf
+    small = {"kpca-rff": ("--features", "96"), "kpca-nys": ("--landmarks", "40")}
+    for method in ("kpca-rff", "kpca-nys", "pca", "knn"):
+        detector, guarded = tmp_path / f"{method}.offspan", tmp_path / f"{method}.onnx"
+        words = ("--method", method, *small.get(method, ()), "--calibrate", rows)
+        offspan(command_line, "fit", rows, *words, "-o", detector)
+        offspan(command_line, "export", detector, "--attach", original, "--feature-tensor", "images", "-o", guarded)
+        found = run(session(guarded), {"images": new})
+        assert np.isneginf(found["score"][:3]).all(), method
+        assert found["is_ood"][:3].all(), method
+        assert np.allclose(found["p_value"][:3], 1 / (len(images) + 1)), method
+        assert not np.isnan(found["score"]).any() and not found["is_ood"][3:].all(), method

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use offspan::Detector;
 use offspan::io::Content;
 use offspan_onnx::proto::ModelProto;
-use offspan_onnx::{OnnxModel, attach, export, save};
+use offspan_onnx::{AttachOptions, OnnxModel, attach, export, save};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &ExportArgs) -> Outcome {
     let detector = Detector::load(&args.detector)?;
     let (model, about) = match &args.attach {
         None => (export(&detector)?, json!({})),
-        Some(path) => attached(&detector, path, args.feature_tensor.as_deref())?,
+        Some(path) => attached(&detector, path, args)?,
     };
     let bytes = save(&model, &args.output)?;
     let document = || {
@@ -47,14 +47,20 @@ pub(crate) fn run(args: &ExportArgs) -> Outcome {
 fn attached(
     detector: &Detector,
     path: &Path,
-    feature_tensor: Option<&str>,
+    args: &ExportArgs,
 ) -> Result<(ModelProto, Value), Failure> {
     let model = OnnxModel::open(path)?;
-    let guarded = attach(detector, model.proto(), feature_tensor)?;
+    let options = AttachOptions {
+        feature_tensor: args.feature_tensor.clone(),
+        model_hash: Some(model.hash().to_owned()),
+        any_model: args.any_model,
+    };
+    let guarded = attach(detector, model.proto(), &options)?;
     let about = json!({
         "model": path,
         "model_hash": model.hash(),
         "features": guarded.features,
+        "pool": guarded.pool.to_string(),
         "logits": guarded.logits,
         "added": guarded.outputs,
     });

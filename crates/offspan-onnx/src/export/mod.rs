@@ -15,7 +15,7 @@ use self::messages::{constant, input_info, op_version, output_info, text_entry};
 use self::node::Writer;
 use crate::proto::{GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto};
 
-pub use self::attach::{Guarded, attach};
+pub use self::attach::{AttachOptions, Guarded, attach};
 
 /// Operators of a file that is no part of another model: all runtimes since 2022 have them.
 const OPSET: i64 = 17;

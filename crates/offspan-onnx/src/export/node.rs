@@ -62,6 +62,32 @@ impl Writer {
         });
     }
 
+    /// Adds a reduction over these axes, which stay with size 1 if `keep` says so.
+    pub(super) fn reduce(
+        &mut self,
+        op: &str,
+        input: &str,
+        output: &str,
+        (axes, keep): (&[i64], bool),
+    ) {
+        let since = if op == "ReduceSum" { SUM_AXES_AS_INPUT } else { AXES_AS_INPUT };
+        let keep = int("keepdims", i64::from(keep));
+        if self.opset >= since {
+            let axes = self.numbers(output, "axes", axes);
+            self.push(op, &[input, &axes], &[output], vec![keep]);
+        } else {
+            self.push(op, &[input], &[output], vec![ints("axes", axes), keep]);
+        }
+    }
+
+    /// Adds a list of whole numbers that belongs to the node of this output.
+    fn numbers(&mut self, output: &str, what: &str, numbers: &[i64]) -> String {
+        let name = format!("{output}.{what}");
+        let shape = vec![numbers.len() as i64];
+        self.initializers.push(whole_numbers(name.clone(), shape, numbers));
+        name
+    }
+
     /// Adds a node of the graph.
     pub(super) fn node(&mut self, node: &Node) {
         let mut inputs: Vec<String> = node.inputs.iter().map(|name| self.name(name)).collect();
@@ -69,12 +95,6 @@ impl Writer {
             node.outputs.iter().map(|value| self.name(&value.name)).collect();
         let mut op = node.op.name();
         let mut attributes = Vec::new();
-        let numbers = |writer: &mut Self, what: &str, numbers: &[i64]| {
-            let name = format!("{}.{what}", outputs[0]);
-            let shape = vec![numbers.len() as i64];
-            writer.initializers.push(whole_numbers(name.clone(), shape, numbers));
-            name
-        };
         match &node.op {
             Op::Neg
             | Op::Abs
@@ -117,15 +137,8 @@ impl Writer {
             | Op::ReduceMean { axis, keep }
             | Op::ReduceMax { axis, keep }
             | Op::ReduceMin { axis, keep } => {
-                let is_sum = matches!(node.op, Op::ReduceSum { .. });
-                let since = if is_sum { SUM_AXES_AS_INPUT } else { AXES_AS_INPUT };
-                let axes = [*axis as i64];
-                if self.opset >= since {
-                    inputs.push(numbers(self, "axes", &axes));
-                } else {
-                    attributes.push(ints("axes", &axes));
-                }
-                attributes.push(int("keepdims", i64::from(*keep)));
+                self.reduce(op, &inputs[0], &outputs[0], (&[*axis as i64], *keep));
+                return;
             }
             Op::ArgMax { axis, keep } | Op::ArgMin { axis, keep } => {
                 attributes.push(int("axis", *axis as i64));
@@ -142,17 +155,17 @@ impl Writer {
             | Op::GatherElements { axis }
             | Op::Concat { axis } => attributes.push(int("axis", *axis as i64)),
             Op::TopK { k, largest } => {
-                inputs.push(numbers(self, "k", &[*k as i64]));
+                inputs.push(self.numbers(&outputs[0], "k", &[*k as i64]));
                 attributes.push(int("axis", -1));
                 attributes.push(int("largest", i64::from(*largest)));
                 attributes.push(int("sorted", 1));
             }
             Op::Slice { axis, start, end } => {
-                inputs.push(numbers(self, "start", &[*start as i64]));
-                inputs.push(numbers(self, "end", &[*end as i64]));
-                inputs.push(numbers(self, "axes", &[*axis as i64]));
+                inputs.push(self.numbers(&outputs[0], "start", &[*start as i64]));
+                inputs.push(self.numbers(&outputs[0], "end", &[*end as i64]));
+                inputs.push(self.numbers(&outputs[0], "axes", &[*axis as i64]));
             }
-            Op::Reshape { shape } => inputs.push(numbers(self, "shape", shape)),
+            Op::Reshape { shape } => inputs.push(self.numbers(&outputs[0], "shape", shape)),
             Op::Transpose { order } => {
                 let order: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
                 attributes.push(ints("perm", &order));

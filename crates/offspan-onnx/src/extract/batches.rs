@@ -1,6 +1,7 @@
 //! Inputs in batches, prepared on other threads while the network is busy with the last ones.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::Scope;
 
@@ -13,6 +14,9 @@ use crate::input_error::{InputError, InputResult};
 /// Batches that wait for the network, at most. Together with the one it works on and the one that is being made, this is all
 /// that is in memory.
 const WAITING: usize = 1;
+
+/// Bytes of prepared images in one batch, at most, unless it is one image: networks may take images of any size.
+const MOST_BYTES: u64 = 512 << 20;
 
 /// Some items, those that could be read and those that could not.
 pub(super) struct Batch {
@@ -38,8 +42,10 @@ pub(super) fn batches<'scope>(
 ) -> Receiver<InputResult<Batch>> {
     let (sender, receiver) = sync_channel(WAITING);
     scope.spawn(move || {
-        for first in (start..data.rows()).step_by(size) {
-            let items = first..(first + size).min(data.rows());
+        let mut first = start;
+        while first < data.rows() {
+            let items = bounded(data, &maker, first..(first + size).min(data.rows()));
+            first = items.end;
             let batch = make(data, &maker, items);
             let last = batch.is_err();
             // Nobody listens any more: the run has ended.
@@ -49,6 +55,20 @@ pub(super) fn batches<'scope>(
         }
     });
     receiver
+}
+
+/// As many of these items as fit into memory, at least one, as their headers tell before anything is decoded.
+fn bounded(data: &Data, maker: &Maker<'_>, items: Range<usize>) -> Range<usize> {
+    let (Inputs::Images(images), Maker::Images(preparer)) = (&data.inputs, maker) else {
+        return items;
+    };
+    let mut sum = 0_u64;
+    let fits = |path: &&PathBuf| {
+        sum = sum.saturating_add(preparer.bytes_of(path));
+        sum <= MOST_BYTES
+    };
+    let count = images[items.clone()].iter().take_while(fits).count();
+    items.start..items.start + count.max(1)
 }
 
 fn make(data: &Data, maker: &Maker<'_>, items: Range<usize>) -> InputResult<Batch> {
@@ -79,4 +99,43 @@ fn make(data: &Data, maker: &Maker<'_>, items: Range<usize>) -> InputResult<Batc
         (Inputs::Images(_), Maker::Arrays) => unreachable!("images have a preparer"),
     }
     Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use image::RgbImage;
+
+    use super::*;
+    use crate::image::preprocess::ImageInput;
+    use crate::image::{Layout, PreprocessChoice, Preset, Resize};
+
+    #[test]
+    fn a_batch_of_large_images_is_split_before_anything_is_decoded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |index: usize| folder.path().join(format!("{index}.png"));
+        (0..3).for_each(|index| RgbImage::new(100, 80).save(path(index)).unwrap());
+        std::fs::write(path(3), "no image").unwrap();
+        let data = Data {
+            name: "images".to_owned(),
+            inputs: Inputs::Images((0..4).map(path).collect()),
+            labels: None,
+            classes: None,
+            ignored: Vec::new(),
+        };
+        let choice = PreprocessChoice { preset: Some(Preset::None), ..PreprocessChoice::default() };
+        let input = ImageInput { layout: Layout::Nchw, channels: 3, height: 0, width: 0 };
+        let mut steps = choice.resolve(input).unwrap();
+        let cut = |steps: &crate::image::Preprocess, items: Range<usize>| {
+            bounded(&data, &Maker::Images(&Preparer::new(steps)), items)
+        };
+        assert_eq!(cut(&steps, 0..4), 0..4);
+        // 8000 × 10000 pixels of 12 bytes each are too many, even alone; what cannot be read takes nothing.
+        steps.resize = Some(Resize::Shorter { pixels: 8000 });
+        assert_eq!(cut(&steps, 0..4), 0..1);
+        assert_eq!(cut(&steps, 1..4), 1..2);
+        assert_eq!(cut(&steps, 3..4), 3..4);
+        // 192 MB each.
+        steps.crop = Some((4000, 4000));
+        assert_eq!(cut(&steps, 0..4), 0..2);
+    }
 }

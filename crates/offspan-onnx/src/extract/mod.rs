@@ -15,6 +15,7 @@ mod walk;
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use offspan::{ModelSource, Observer};
 use prost::Message;
@@ -34,7 +35,6 @@ pub use options::{ExtractOptions, OnError, Steps};
 pub use pack_file::PackFile;
 pub use parts::Skipped;
 pub use plan::{FeatureTensor, Maps};
-pub use pool::Pool;
 
 use parts::Parts;
 use plan::{Layer, Plan};
@@ -263,7 +263,8 @@ impl Extractor {
                         Steps::AsFitted => {
                             return Err(InputError::data(
                                 Path::new(&data.name),
-                                "the detector was fitted with arrays, so nothing is known of how images become the                                  network's inputs; give arrays (.npy, .safetensors)",
+                                "the detector was fitted with arrays, so nothing is known of how images become the network's \
+                                 inputs; give arrays (.npy, .safetensors)",
                             ));
                         }
                     },
@@ -306,7 +307,8 @@ impl Extractor {
                     return Err(InputError::data(
                         folder,
                         format!(
-                            "the pack's other splits come from {} ({}) in another way; expected the same model, value and steps                              for all splits of a pack, got {} ({})",
+                            "the pack's other splits come from {} ({}) in another way; expected the same model, value and \
+                             steps for all splits of a pack, got {} ({})",
                             known.model, known.feature_tensor, source.model, source.feature_tensor
                         ),
                     ));
@@ -346,9 +348,16 @@ impl Extractor {
 
     /// Hash of everything that decides what comes out.
     fn request(&self, data: &Data) -> String {
+        // A file that is changed between two runs is another one, whatever it is called.
         let inputs = match &data.inputs {
-            Inputs::Images(images) => serde_json::json!(images),
-            Inputs::Arrays(array) => serde_json::json!([data.name, data.rows(), array.shape]),
+            Inputs::Images(images) => {
+                let stamps: Vec<_> = images.iter().map(|path| stamp(path)).collect();
+                serde_json::json!([images, stamps])
+            }
+            Inputs::Arrays(array) => {
+                let stamp = stamp(Path::new(&data.name));
+                serde_json::json!([data.name, stamp, data.rows(), array.shape])
+            }
         };
         let sources: Vec<ModelSource> =
             self.sources().into_iter().map(|(_, source)| source).collect();
@@ -380,6 +389,13 @@ impl Extractor {
         let all = (0..data.rows()).map(|row| data.row_name(row));
         all.filter(|path| !skipped.contains(path)).collect()
     }
+}
+
+/// Size and time of the last change of a file, in nanoseconds, as far as they can be had.
+fn stamp(path: &Path) -> Option<(u64, Option<u64>)> {
+    let about = std::fs::metadata(path).ok()?;
+    let changed = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Some((about.len(), changed.and_then(|since| u64::try_from(since.as_nanos()).ok())))
 }
 
 /// Says that an interrupted run can go on.

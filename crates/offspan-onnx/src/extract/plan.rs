@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use offspan::ModelSource;
 
-use super::pool::Pool;
 use crate::graph_search::{HeadPlace, find_head};
 use crate::input_error::{InputError, InputResult};
 use crate::model::OnnxModel;
+use crate::pool::{Pool, name_and_pool};
 use crate::proto::{GraphProto, NodeProto};
 
 /// A value to take as features, as in `layer3=/layer3/Relu_output_0:avg`: a name for its pack, where there are several, the
@@ -38,11 +38,7 @@ impl FromStr for FeatureTensor {
                 "expected letters, digits, `.`, `-` and `_` before `=`, the name of a folder, got `{label}`"
             ));
         }
-        // Names of values may have colons of their own.
-        let (name, pool) = match rest.rsplit_once(':') {
-            Some((name, pool)) if pool.parse::<Pool>().is_ok() => (name, pool.parse().ok()),
-            _ => (rest, None),
-        };
+        let (name, pool) = name_and_pool(rest);
         if name.is_empty() {
             return Err(format!("expected the name of a value, got `{text}`"));
         }

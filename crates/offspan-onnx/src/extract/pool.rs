@@ -1,49 +1,8 @@
 //! A vector per row from what a layer gives.
 
-use std::fmt::{Display, Formatter};
-use std::str::FromStr;
-
 use crate::image::Layout;
+use crate::pool::Pool;
 use crate::run::Value;
-
-/// How a vector is made of a feature map or of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pool {
-    /// The mean over positions.
-    #[default]
-    Avg,
-    /// The largest number of each channel.
-    Max,
-    /// The first token.
-    Cls,
-    /// All numbers, one after another.
-    None,
-}
-
-impl Display for Pool {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Pool::Avg => "avg",
-            Pool::Max => "max",
-            Pool::Cls => "cls",
-            Pool::None => "none",
-        })
-    }
-}
-
-impl FromStr for Pool {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "avg" => Ok(Pool::Avg),
-            "max" => Ok(Pool::Max),
-            "cls" => Ok(Pool::Cls),
-            "none" => Ok(Pool::None),
-            _ => Err(format!("expected avg, max, cls or none, got `{text}`")),
-        }
-    }
-}
 
 /// How the numbers of one row lie: `outer` blocks of `positions` × `inner`, of which positions are pooled.
 struct Places {

@@ -44,6 +44,11 @@ pub(crate) fn decode(path: &Path) -> InputResult<Pixels> {
     decode_bytes(path, &bytes)
 }
 
+/// Width and height by an image's header, if it can be read.
+pub(super) fn dimensions(path: &Path) -> Option<(u32, u32)> {
+    ImageReader::open(path).ok()?.with_guessed_format().ok()?.into_dimensions().ok()
+}
+
 fn decode_bytes(path: &Path, bytes: &[u8]) -> InputResult<Pixels> {
     let wrong = |reason: String| InputError::image(path, reason);
     let reader = ImageReader::new(Cursor::new(bytes))

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::decode::{Pixels, decode};
-use super::preprocess::{Channels, Layout, Preprocess};
+use super::decode::{Pixels, decode, dimensions};
+use super::preprocess::{Channels, Layout, Preprocess, Resize};
 use super::resize::{centre_crop, resize, target};
 use crate::input_error::{InputError, InputResult};
 
@@ -41,6 +41,21 @@ impl Preparer {
             None => pixels,
         };
         Ok(self.numbers_of(&pixels))
+    }
+
+    /// Bytes of an image when it is prepared, as its header tells; 0 if it cannot be read, which is told later.
+    pub(crate) fn bytes_of(&self, path: &Path) -> u64 {
+        let (height, width) = match (self.steps.crop, self.steps.resize) {
+            (Some(crop), _) => crop,
+            (None, Some(Resize::Exact { height, width })) => (height, width),
+            (None, resize) => {
+                let Some((width, height)) = dimensions(path) else { return 0 };
+                let (width, height) = target(resize, width, height);
+                (height, width)
+            }
+        };
+        let numbers = u64::from(height) * u64::from(width);
+        numbers.saturating_mul((self.numbers.len() * size_of::<f32>()) as u64)
     }
 
     fn numbers_of(&self, pixels: &Pixels) -> Prepared {

@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::tensors::{self, short};
-use crate::proto::{GraphProto, ModelProto, NodeProto};
+use super::tensors;
+use crate::nodes::{order, what};
+use crate::proto::{GraphProto, ModelProto};
+use crate::tensors::short;
 
 /// The versions of operators that are read. In earlier ones several have other inputs.
 const OLDEST_OPSET: i64 = 11;
@@ -100,7 +102,7 @@ fn check_graph(
             return Err(format!("its output `{}` has no source", short(output.name())));
         }
     }
-    check_order(graph, &sources)?;
+    check_order(graph)?;
     let visible: HashSet<&str> = known.iter().copied().chain(sources.keys().copied()).collect();
     for node in &graph.node {
         for attribute in &node.attribute {
@@ -114,54 +116,12 @@ fn check_graph(
 }
 
 /// Fails if values depend on themselves.
-fn check_order(graph: &GraphProto, sources: &HashMap<&str, usize>) -> Result<(), String> {
-    let mut waiting = vec![0_usize; graph.node.len()];
-    let mut users: Vec<Vec<usize>> = vec![Vec::new(); graph.node.len()];
-    for (index, node) in graph.node.iter().enumerate() {
-        for needed in needs(node) {
-            if let Some(&source) = sources.get(needed) {
-                users[source].push(index);
-                waiting[index] += 1;
-            }
-        }
-    }
-    let mut ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
-    let mut done = 0;
-    while let Some(index) = ready.pop() {
-        done += 1;
-        for &user in &users[index] {
-            waiting[user] -= 1;
-            if waiting[user] == 0 {
-                ready.push(user);
-            }
-        }
-    }
-    if done == graph.node.len() {
+fn check_order(graph: &GraphProto) -> Result<(), String> {
+    let order = order(graph);
+    if order.len() == graph.node.len() {
         return Ok(());
     }
-    let stuck = waiting.iter().position(|&count| count > 0).unwrap_or(0);
+    let done: HashSet<usize> = order.into_iter().collect();
+    let stuck = (0..graph.node.len()).find(|index| !done.contains(index)).unwrap_or(0);
     Err(format!("{} depends on itself: the graph has a cycle", what(&graph.node[stuck])))
-}
-
-/// The values that a node uses, those in graphs inside it included.
-pub(super) fn needs(node: &NodeProto) -> Vec<&str> {
-    let mut names: Vec<&str> =
-        node.input.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    for attribute in &node.attribute {
-        for graph in attribute.g.iter().chain(&attribute.graphs) {
-            // Values of the inner graph are among them; no node of the outer one has their names.
-            names.extend(graph.node.iter().flat_map(needs));
-            names.extend(graph.output.iter().map(|output| output.name()));
-        }
-    }
-    names
-}
-
-/// What to call a node in messages.
-pub(super) fn what(node: &NodeProto) -> String {
-    let kind = short(node.op_type());
-    match node.name() {
-        "" => format!("a node of type `{kind}`"),
-        name => format!("the node `{}` ({kind})", short(name)),
-    }
 }

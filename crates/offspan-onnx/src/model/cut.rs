@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::check::needs;
 use super::spell_out::spell_out;
+use crate::nodes::needs;
 use crate::proto::{GraphProto, ModelProto, ValueInfoProto};
 
 /// The model with these values as its outputs, without the nodes and weights that they do not need.

@@ -6,9 +6,10 @@ use std::path::{Component, Path};
 use prost::bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::tensors::{element_size, elements, label, short};
+use super::tensors::element_size;
 use crate::input_error::{InputError, InputResult};
 use crate::proto::{DataLocation, GraphProto, ModelProto, NodeProto, TensorProto};
+use crate::tensors::{elements, label, short};
 
 /// Puts the numbers of external tensors into the model, and adds the files to the hash in the order of their names.
 pub(super) fn fill(model: &Path, proto: &mut ModelProto, hash: &mut Xxh3) -> InputResult<()> {

@@ -1,13 +1,13 @@
 //! What a model wants to be given.
 
 use super::OnnxModel;
-use super::tensors::short;
 use crate::image::Layout;
 use crate::image::preprocess::ImageInput;
 use crate::input_error::{InputError, InputResult};
 use crate::proto::dimension::Value as Size;
 use crate::proto::type_proto::Value as Type;
 use crate::proto::{DataType, ValueInfoProto};
+use crate::tensors::short;
 
 /// Sides and channels beyond this are damage.
 const LARGEST_SIZE: i64 = 1 << 24;

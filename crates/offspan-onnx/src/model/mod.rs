@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::input_error::{InputError, InputResult};
 use crate::proto::{GraphProto, ModelProto};
+use crate::tensors::short;
 
 pub(crate) use cut::cut;
 pub(crate) use input::ModelInput;
@@ -46,7 +47,7 @@ impl OnnxModel {
         hash.update(&bytes);
         let mut proto = ModelProto::decode(bytes).map_err(|error| {
             // Of a deep place the whole way is told.
-            let reason = tensors::short(&error.to_string());
+            let reason = short(&error.to_string());
             wrong(format!("not an ONNX model, or a truncated one: {reason}"))
         })?;
         if proto.graph.is_none() {

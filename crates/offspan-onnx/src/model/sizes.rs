@@ -1,299 +1,204 @@
 //! How large values become when a model runs, as far as its constants tell: a file of a hundred bytes can ask for more memory than
-//! there is. Sizes that cannot be told are left open; so this refuses no model for what it does not understand.
+//! there is. Sizes that cannot be told are left open; so this refuses no model for what it does not understand, but loops.
 
-use std::collections::HashMap;
-
-use super::check::what;
-use super::tensors::{elements, reals, whole_numbers};
-use crate::proto::{ModelProto, NodeProto, TensorProto};
+use crate::nodes::{inner, int, ints, order, what};
+use crate::proto::{GraphProto, ModelProto, NodeProto};
+use crate::shapes::{About, Known, Numbers, Shape, in_words};
 
 /// Numbers of one value, at most: 2 GiB.
 const MOST_NUMBERS: u64 = 1 << 29;
+/// How often a loop may turn. An engine cannot be stopped while it runs.
+const MOST_TURNS: u64 = 1 << 10;
+/// Nodes inside loops that are carried out, at most, counted in every turn.
+const MOST_STEPS: usize = 1 << 18;
 
-/// The sizes of a value, none where they are not known.
-type Shape = Vec<Option<u64>>;
-
-#[derive(Default)]
-struct Known<'a> {
-    shapes: HashMap<&'a str, Shape>,
-    constants: HashMap<&'a str, &'a TensorProto>,
-}
-
-/// Fails if a value would be too large with an input of this shape.
+/// Fails if a value would be too large with an input of this shape, or a loop too long.
 pub(crate) fn check_sizes(
     model: &ModelProto,
     input: &str,
     shape: &[Option<usize>],
 ) -> Result<(), String> {
     let Some(graph) = &model.graph else { return Ok(()) };
-    let mut known = Known::default();
-    for tensor in &graph.initializer {
-        known.constant(tensor.name(), tensor);
+    let shape: Shape = shape.iter().map(|size| size.map(|size| size as u64)).collect();
+    check_size("the input", Some(&shape))?;
+    let mut walk = Walk { known: Known::default(), steps: 0 };
+    if let Some(input) = graph.input.iter().find(|known| known.name() == input) {
+        walk.known.set(input.name(), About::of_shape(Some(shape)));
     }
-    known.shapes.insert(input, shape.iter().map(|size| size.map(|size| size as u64)).collect());
-    for node in &graph.node {
-        if node.op_type() == "Constant"
-            && let (Some(name), Some(tensor)) =
-                (node.output.first(), node.attribute.iter().find_map(|a| a.t.as_ref()))
-        {
-            known.constant(name, tensor);
-            continue;
-        }
-        let Some(result) = known.result(node) else { continue };
-        let total = result
-            .iter()
-            .try_fold(1_u64, |total, size| size.map(|size| total.saturating_mul(size)));
-        if total.is_some_and(|total| total > MOST_NUMBERS) {
-            let sizes: Vec<u64> = result.into_iter().flatten().collect();
-            return Err(format!(
-                "{} would give {sizes:?} numbers; expected at most {MOST_NUMBERS} (a smaller --batch needs less)",
-                what(node)
-            ));
-        }
-        if let Some(name) = node.output.first() {
-            known.shapes.insert(name, result);
-        }
-    }
-    Ok(())
+    walk.graph(graph, false)
 }
 
-impl<'a> Known<'a> {
-    fn constant(&mut self, name: &'a str, tensor: &'a TensorProto) {
-        if elements(tensor).is_ok() {
-            let shape = tensor.dims.iter().map(|&size| u64::try_from(size).ok()).collect();
-            self.shapes.insert(name, shape);
-            self.constants.insert(name, tensor);
+/// Fails for a value with too many numbers. Of sizes that are not known, each is at least 1.
+fn check_size(what: &str, shape: Option<&Shape>) -> Result<(), String> {
+    let Some(shape) = shape else { return Ok(()) };
+    let total = shape.iter().fold(1_u64, |total, size| total.saturating_mul(size.unwrap_or(1)));
+    if total <= MOST_NUMBERS {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} would give {} numbers; expected at most {MOST_NUMBERS} (a smaller --batch needs less)",
+        in_words(shape)
+    ))
+}
+
+struct Walk<'a> {
+    known: Known<'a>,
+    /// Nodes inside loops so far.
+    steps: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn graph(&mut self, graph: &'a GraphProto, turns: bool) -> Result<(), String> {
+        self.known.weights(graph);
+        for index in order(graph) {
+            let node = &graph.node[index];
+            self.steps += usize::from(turns);
+            if self.steps > MOST_STEPS {
+                return Err(format!(
+                    "its loops would carry out more than {MOST_STEPS} nodes, which cannot be stopped"
+                ));
+            }
+            match node.op_type() {
+                "If" => self.branches(node, turns)?,
+                "Loop" => self.turns(node)?,
+                "Scan" => self.scan(node)?,
+                _ => {
+                    for graph in inner(node) {
+                        self.graph(graph, turns)?;
+                    }
+                    self.known.learn(node);
+                }
+            }
+            for name in &node.output {
+                check_size(&what(node), self.known.shape_of(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn results(&self, graph: &GraphProto) -> Vec<About> {
+        graph.output.iter().map(|output| self.known.about(output.name())).collect()
+    }
+
+    fn give(&mut self, node: &'a NodeProto, results: Vec<About>) {
+        let mut results = results.into_iter();
+        for name in &node.output {
+            self.known.set(name, results.next().unwrap_or_default());
         }
     }
 
-    fn shape(&self, node: &NodeProto, input: usize) -> Option<&Shape> {
-        self.shapes.get(node.input.get(input)?.as_str())
-    }
-
-    fn numbers(&self, node: &NodeProto, input: usize) -> Option<Vec<i64>> {
-        whole_numbers(self.constants.get(node.input.get(input)?.as_str())?)
-    }
-
-    /// The shape of a node's first output, if it can be told.
-    fn result(&self, node: &NodeProto) -> Option<Shape> {
-        match node.op_type() {
-            "Relu"
-            | "Sigmoid"
-            | "Tanh"
-            | "Identity"
-            | "Dropout"
-            | "Cast"
-            | "Clip"
-            | "LeakyRelu"
-            | "HardSigmoid"
-            | "HardSwish"
-            | "Elu"
-            | "Selu"
-            | "Celu"
-            | "Erf"
-            | "Exp"
-            | "Log"
-            | "Sqrt"
-            | "Neg"
-            | "Abs"
-            | "Softplus"
-            | "Softmax"
-            | "LogSoftmax"
-            | "BatchNormalization"
-            | "LayerNormalization"
-            | "InstanceNormalization"
-            | "Gelu"
-            | "Mish"
-            | "LRN"
-            | "Reciprocal"
-            | "Floor"
-            | "Ceil"
-            | "Round"
-            | "Not" => self.shape(node, 0).cloned(),
-            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Max" | "Min" | "Sum" | "Mean" | "Where"
-            | "PRelu" | "Equal" | "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" | "And"
-            | "Or" | "Xor" | "Mod" => {
-                let shapes: Option<Vec<&Shape>> =
-                    (0..node.input.len()).map(|input| self.shape(node, input)).collect();
-                shapes?.into_iter().try_fold(Vec::new(), |all, shape| broadcast(&all, shape))
-            }
-            "MatMul" => product(self.shape(node, 0)?, self.shape(node, 1)?),
-            "Gemm" => {
-                let turned = |name: &str, shape: &Shape| match (attribute(node, name), &shape[..]) {
-                    (Some(1), &[a, b]) => vec![b, a],
-                    _ => shape.clone(),
-                };
-                product(
-                    &turned("transA", self.shape(node, 0)?),
-                    &turned("transB", self.shape(node, 1)?),
-                )
-            }
-            "ConstantOfShape" => self.numbers(node, 0).map(|sizes| from_numbers(&sizes)),
-            "Expand" => broadcast(self.shape(node, 0)?, &from_numbers(&self.numbers(node, 1)?)),
-            "Tile" => {
-                let times = from_numbers(&self.numbers(node, 1)?);
-                Some(
-                    self.shape(node, 0)?
-                        .iter()
-                        .zip(times)
-                        .map(|(&a, b)| times_known(a, b))
-                        .collect(),
-                )
-            }
-            "Range" => {
-                let [start, limit, step] = [0, 1, 2].map(|input| self.numbers(node, input));
-                let (start, limit, step) = (*start?.first()?, *limit?.first()?, *step?.first()?);
-                let count = limit.checked_sub(start)?.checked_div(step)?;
-                Some(vec![Some(u64::try_from(count).unwrap_or(0))])
-            }
-            "OneHot" => {
-                let mut shape = self.shape(node, 0)?.clone();
-                shape.push(u64::try_from(*self.numbers(node, 1)?.first()?).ok());
-                Some(shape)
-            }
-            "Pad" => {
-                let (shape, pads) = (self.shape(node, 0)?, self.numbers(node, 1)?);
-                let both = |axis: usize| {
-                    pads.get(axis)?.max(&0).checked_add(*pads.get(axis + shape.len())?.max(&0))
-                };
-                Some((0..shape.len()).map(|axis| plus(shape[axis], both(axis))).collect())
-            }
-            "Resize" => self.resized(node),
-            "Concat" => self.joined(node),
-            "Transpose" => {
-                let shape = self.shape(node, 0)?;
-                let order = &node.attribute.iter().find(|a| a.name() == "perm")?.ints;
-                order.iter().map(|&axis| shape.get(usize::try_from(axis).ok()?).copied()).collect()
-            }
-            "Conv" | "ConvTranspose" => self.convolved(node),
-            "MaxPool" | "AveragePool" | "LpPool" => {
-                let shape = self.shape(node, 0)?;
-                let kernel = ints(node, "kernel_shape")?;
-                let sizes = kernel.iter().map(|&size| u64::try_from(size).ok()).collect::<Shape>();
-                slid(node, shape, &sizes, *shape.get(1)?)
-            }
-            "GlobalAveragePool" | "GlobalMaxPool" => {
-                let shape = self.shape(node, 0)?;
-                Some(
-                    shape
-                        .iter()
-                        .enumerate()
-                        .map(|(i, &size)| if i < 2 { size } else { Some(1) })
-                        .collect(),
-                )
-            }
-            _ => None,
+    /// Both branches, whichever is taken; what they agree in is known.
+    fn branches(&mut self, node: &'a NodeProto, turns: bool) -> Result<(), String> {
+        let mut both: Option<Vec<About>> = None;
+        for graph in inner(node) {
+            self.graph(graph, turns)?;
+            let results = self.results(graph);
+            both = Some(match both {
+                None => results,
+                Some(others) => others.into_iter().zip(results).map(agreed).collect(),
+            });
         }
+        self.give(node, both.unwrap_or_default());
+        Ok(())
     }
 
-    fn resized(&self, node: &NodeProto) -> Option<Shape> {
-        if let Some(sizes) = self.numbers(node, 3) {
-            return Some(from_numbers(&sizes));
+    /// A loop with a number of turns that is known: what it carries may grow with each.
+    fn turns(&mut self, node: &'a NodeProto) -> Result<(), String> {
+        let count = self.known.single(node, 0);
+        let count = Self::few(node, count.map(|count| count.max(0.0) as u64))?;
+        let Some(body) = inner(node).next() else { return Ok(()) };
+        let mut carried: Vec<About> =
+            node.input.iter().skip(2).map(|name| self.known.about(name)).collect();
+        let width = carried.len();
+        let mut results = carried.clone();
+        for turn in 0..count {
+            let first = [
+                About { shape: Some(Vec::new()), numbers: Some(Numbers::one(turn)) },
+                About::default(),
+            ];
+            self.enter(body, first.into_iter().chain(carried));
+            self.graph(body, true)?;
+            // The first result is whether to go on.
+            results = self.results(body).into_iter().skip(1).collect();
+            carried = results.iter().take(width).cloned().collect();
         }
-        let scales = reals(self.constants.get(node.input.get(2)?.as_str())?)?;
-        let shape = self.shape(node, 0)?;
-        let scaled = |(&size, scale): (&Option<u64>, &f64)| {
-            // Rust's conversion stops at the largest number.
-            size.map(|size| (size as f64 * scale).max(0.0) as u64)
+        self.give(node, stacked(results, width, count));
+        Ok(())
+    }
+
+    /// A turn for each slice of the inputs behind those that are carried.
+    fn scan(&mut self, node: &'a NodeProto) -> Result<(), String> {
+        let slices = int(node, "num_scan_inputs").and_then(|count| usize::try_from(count).ok());
+        let width = slices.and_then(|slices| node.input.len().checked_sub(slices));
+        let axes = ints(node, "scan_input_axes").unwrap_or_default();
+        // Others are not read by the engines either.
+        let along_rows = axes.iter().all(|&axis| axis == 0);
+        let shape = width.filter(|_| along_rows).and_then(|width| self.known.shape(node, width));
+        let count = Self::few(node, shape.and_then(|shape| shape.first().copied().flatten()))?;
+        let (Some(body), Some(width)) = (inner(node).next(), width) else { return Ok(()) };
+        let about = |name: &String| self.known.about(name);
+        let mut carried: Vec<About> = node.input[..width].iter().map(about).collect();
+        let slice = |name: &String| {
+            let shape = self.known.shape_of(name);
+            About::of_shape(shape.and_then(|shape| Some(shape.get(1..)?.to_vec())))
         };
-        Some(shape.iter().zip(&scales).map(scaled).collect())
+        let slices: Vec<About> = node.input[width..].iter().map(slice).collect();
+        let mut results = carried.clone();
+        for _ in 0..count {
+            self.enter(body, carried.into_iter().chain(slices.iter().cloned()));
+            self.graph(body, true)?;
+            results = self.results(body);
+            carried = results.iter().take(width).cloned().collect();
+        }
+        self.give(node, stacked(results, width, count));
+        Ok(())
     }
 
-    fn joined(&self, node: &NodeProto) -> Option<Shape> {
-        let mut joined = self.shape(node, 0)?.clone();
-        let axis = attribute(node, "axis")?;
-        let axis =
-            usize::try_from(if axis < 0 { axis + joined.len() as i64 } else { axis }).ok()?;
-        for input in 1..node.input.len() {
-            let more = *self.shape(node, input)?.get(axis)?;
-            let size = joined.get_mut(axis)?;
-            *size = size.zip(more).map(|(a, b)| a.saturating_add(b));
+    /// Gives a body its inputs.
+    fn enter(&mut self, body: &'a GraphProto, given: impl Iterator<Item = About>) {
+        let mut given = given;
+        for input in &body.input {
+            self.known.set(input.name(), given.next().unwrap_or_default());
         }
-        Some(joined)
     }
 
-    fn convolved(&self, node: &NodeProto) -> Option<Shape> {
-        let (shape, weight) = (self.shape(node, 0)?, self.shape(node, 1)?);
-        let kernel = weight.get(2..)?;
-        if node.op_type() == "Conv" {
-            return slid(node, shape, kernel, weight[0]);
+    /// A number of turns that is known and small.
+    fn few(node: &NodeProto, count: Option<u64>) -> Result<u64, String> {
+        match count {
+            Some(count) if count <= MOST_TURNS => Ok(count),
+            Some(count) => Err(format!(
+                "{} would turn {count} times; expected at most {MOST_TURNS}, for what runs cannot be stopped",
+                what(node)
+            )),
+            None => Err(format!(
+                "{} has no constant number of turns; expected one of at most {MOST_TURNS}, for what runs cannot be \
+                 stopped",
+                what(node)
+            )),
         }
-        let groups = attribute(node, "group").unwrap_or(1);
-        let channels = times_known(weight[1], u64::try_from(groups).ok());
-        let strides = ints(node, "strides").unwrap_or_default();
-        let mut out = vec![*shape.first()?, channels];
-        for (axis, (&size, &kernel)) in shape.get(2..)?.iter().zip(kernel).enumerate() {
-            let stride = strides.get(axis).copied().unwrap_or(1);
-            let stride = u64::try_from(stride).ok();
-            out.push(times_known(size, stride).zip(kernel).map(|(a, b)| a.saturating_add(b)));
-        }
-        Some(out)
     }
 }
 
-/// What a window that slides over an input gives, at most.
-fn slid(
-    node: &NodeProto,
-    shape: &Shape,
-    kernel: &[Option<u64>],
-    channels: Option<u64>,
-) -> Option<Shape> {
-    let (strides, pads) = (ints(node, "strides").unwrap_or_default(), ints(node, "pads"));
-    let pads = pads.unwrap_or_default();
-    let mut out = vec![*shape.first()?, channels];
-    for (axis, &size) in shape.get(2..)?.iter().enumerate() {
-        let at = |index: usize| pads.get(index).copied().unwrap_or(0).max(0);
-        let padded = plus(size, at(axis).checked_add(at(axis + kernel.len())));
-        let stride = strides.get(axis).copied().unwrap_or(1).max(1).unsigned_abs();
-        out.push(padded.map(|padded| padded.div_ceil(stride)));
-    }
-    Some(out)
-}
-
-fn product(left: &Shape, right: &Shape) -> Option<Shape> {
-    let (&[.., rows, _], &[.., columns]) = (&left[..], &right[..]) else { return None };
-    if right.len() < 2 {
-        return None;
-    }
-    let outer = broadcast(&left[..left.len() - 2].to_vec(), &right[..right.len() - 2].to_vec())?;
-    Some(outer.into_iter().chain([rows, columns]).collect())
-}
-
-/// The shape of two values together, sizes of 1 stretched. None if they do not go together, which is for
-/// others to say.
-fn broadcast(one: &Shape, other: &Shape) -> Option<Shape> {
-    let length = one.len().max(other.len());
-    let size = |shape: &Shape, axis: usize| match (axis + shape.len()).checked_sub(length) {
-        Some(at) => shape[at],
-        None => Some(1),
+/// What is known of a value that is one of two.
+fn agreed((one, other): (About, About)) -> About {
+    let shape = match (one.shape, other.shape) {
+        (Some(one), Some(other)) if one.len() == other.len() => {
+            let size = |(a, b): (Option<u64>, Option<u64>)| a.zip(b).map(|(a, b)| a.max(b));
+            Some(one.into_iter().zip(other).map(size).collect())
+        }
+        _ => None,
     };
-    (0..length)
-        .map(|axis| match (size(one, axis), size(other, axis)) {
-            (Some(1), other) => Some(other),
-            (one, Some(1)) => Some(one),
-            (Some(a), Some(b)) if a != b => None,
-            (a, b) => Some(a.or(b)),
-        })
-        .collect()
+    About { shape, numbers: one.numbers.filter(|numbers| other.numbers.as_ref() == Some(numbers)) }
 }
 
-fn times_known(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    one.zip(other).map(|(a, b)| a.saturating_mul(b))
-}
-
-fn plus(size: Option<u64>, more: Option<i64>) -> Option<u64> {
-    size.zip(more).map(|(size, more)| size.saturating_add(more.unsigned_abs()))
-}
-
-fn from_numbers(numbers: &[i64]) -> Shape {
-    numbers.iter().map(|&size| u64::try_from(size).ok()).collect()
-}
-
-fn attribute(node: &NodeProto, name: &str) -> Option<i64> {
-    node.attribute.iter().find(|attribute| attribute.name() == name)?.i
-}
-
-fn ints(node: &NodeProto, name: &str) -> Option<Vec<i64>> {
-    let attribute = node.attribute.iter().find(|attribute| attribute.name() == name)?;
-    (attribute.ints.len() <= 64).then(|| attribute.ints.clone())
+/// The results of a body, those behind the carried ones from each turn.
+fn stacked(results: Vec<About>, width: usize, turns: u64) -> Vec<About> {
+    let of_all = |(index, about): (usize, About)| {
+        if index < width {
+            return about;
+        }
+        let shape = about.shape.map(|shape| [&[Some(turns)][..], &shape].concat());
+        About::of_shape(shape)
+    };
+    results.into_iter().enumerate().map(of_all).collect()
 }

@@ -1,41 +1,7 @@
 //! Tensors inside a model: whether their numbers are what their sizes say.
 
 use crate::proto::{DataType, TensorProto};
-
-/// Elements of one tensor, at most: what its bytes are counted in must not overflow.
-const MOST_ELEMENTS: u64 = 1 << 40;
-
-/// What to call a tensor in messages.
-pub(super) fn label(tensor: &TensorProto) -> String {
-    match tensor.name() {
-        "" => "a tensor without a name".to_owned(),
-        name => format!("the tensor `{}`", short(name)),
-    }
-}
-
-/// A name of any length, in a message.
-pub(super) fn short(name: &str) -> String {
-    const LONGEST: usize = 80;
-    match name.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
-    }
-}
-
-/// How many elements a tensor has.
-pub(super) fn elements(tensor: &TensorProto) -> Result<u64, String> {
-    tensor
-        .dims
-        .iter()
-        .try_fold(1_u64, |total, &size| {
-            let size = u64::try_from(size).ok()?;
-            total.checked_mul(size).filter(|total| *total <= MOST_ELEMENTS)
-        })
-        .ok_or_else(|| {
-            let shown = &tensor.dims[..tensor.dims.len().min(8)];
-            format!("{} has sizes that cannot be, {shown:?}", label(tensor))
-        })
-}
+use crate::tensors::{elements, label};
 
 /// Bytes of one element, in raw data.
 pub(super) fn element_size(tensor: &TensorProto) -> Result<u64, String> {
@@ -85,40 +51,4 @@ pub(super) fn check(tensor: &TensorProto) -> Result<(), String> {
     ];
     let got = typed.into_iter().max().unwrap_or(0);
     if got as u64 == elements { Ok(()) } else { wrong("numbers", elements, got) }
-}
-
-/// Whole numbers that a tensor holds, if it is a short list of them.
-pub(super) fn whole_numbers(tensor: &TensorProto) -> Option<Vec<i64>> {
-    const LONGEST: u64 = 64;
-    if elements(tensor).ok()? > LONGEST {
-        return None;
-    }
-    let raw = tensor.raw_data.as_deref();
-    match DataType::try_from(tensor.data_type?) {
-        Ok(DataType::Int64) => Some(match raw {
-            Some(raw) => raw.as_chunks().0.iter().map(|&word| i64::from_le_bytes(word)).collect(),
-            None => tensor.int64_data.clone(),
-        }),
-        Ok(DataType::Int32) => Some(match raw {
-            Some(raw) => {
-                raw.as_chunks().0.iter().map(|&word| i64::from(i32::from_le_bytes(word))).collect()
-            }
-            None => tensor.int32_data.iter().copied().map(i64::from).collect(),
-        }),
-        _ => None,
-    }
-}
-
-/// Reals that a tensor holds, if it is a short list of them.
-pub(super) fn reals(tensor: &TensorProto) -> Option<Vec<f64>> {
-    const LONGEST: u64 = 64;
-    if elements(tensor).ok()? > LONGEST || tensor.data_type != Some(DataType::Float as i32) {
-        return None;
-    }
-    Some(match &tensor.raw_data {
-        Some(raw) => {
-            raw.as_chunks().0.iter().map(|&word| f64::from(f32::from_le_bytes(word))).collect()
-        }
-        None => tensor.float_data.iter().copied().map(f64::from).collect(),
-    })
 }

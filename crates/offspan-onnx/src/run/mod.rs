@@ -8,7 +8,9 @@ mod pure_rust;
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-use crate::input_error::{InputError, InputResult};
+#[cfg(not(feature = "ort"))]
+use crate::input_error::InputError;
+use crate::input_error::InputResult;
 
 /// A value that came out: sizes, and numbers in row-major order.
 pub(crate) struct Value {

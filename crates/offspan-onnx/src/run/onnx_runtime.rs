@@ -51,3 +51,75 @@ impl Runner for OnnxRuntime {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::proto::{
+        DataType, Dimension, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+        TensorShapeProto, TypeProto, ValueInfoProto, dimension, type_proto,
+    };
+
+    fn value(name: &str) -> ValueInfoProto {
+        let size = |value| Dimension { value: Some(value), ..Dimension::default() };
+        let rows = dimension::Value::DimParam("N".to_owned());
+        let tensor = type_proto::Tensor {
+            elem_type: Some(DataType::Float as i32),
+            shape: Some(TensorShapeProto {
+                dim: vec![size(rows), size(dimension::Value::DimValue(2))],
+            }),
+        };
+        ValueInfoProto {
+            name: Some(name.to_owned()),
+            r#type: Some(TypeProto {
+                value: Some(type_proto::Value::TensorType(tensor)),
+                ..TypeProto::default()
+            }),
+            ..ValueInfoProto::default()
+        }
+    }
+
+    #[test]
+    fn it_runs_a_model_where_its_library_is_named() {
+        if std::env::var_os("ORT_DYLIB_PATH").is_none() {
+            eprintln!("skipped: ORT_DYLIB_PATH names no library of ONNX Runtime");
+            return;
+        }
+        let relu = NodeProto {
+            op_type: Some("Relu".to_owned()),
+            input: vec!["x".to_owned()],
+            output: vec!["y".to_owned()],
+            ..NodeProto::default()
+        };
+        let model = ModelProto {
+            ir_version: Some(8),
+            opset_import: vec![OperatorSetIdProto { version: Some(17), domain: None }],
+            graph: Some(GraphProto {
+                name: Some("test".to_owned()),
+                node: vec![relu],
+                input: vec![value("x")],
+                output: vec![value("y")],
+                ..GraphProto::default()
+            }),
+            ..ModelProto::default()
+        };
+        let program = |model: Vec<u8>| Program {
+            model,
+            input: "x".to_owned(),
+            outputs: vec!["y".to_owned()],
+            threads: 1,
+        };
+        let mut runner = start(program(model.encode_to_vec())).unwrap().unwrap();
+        let found = runner.run(&[2, 2], vec![1.0, -2.0, 0.5, -0.0]).unwrap();
+        assert_eq!(
+            (&found[0].shape[..], &found[0].numbers[..]),
+            (&[2, 2][..], &[1., 0., 0.5, 0.][..])
+        );
+        let refused = runner.run(&[2, 3], vec![0.0; 6]).err().unwrap();
+        assert!(refused.contains("cannot be run by ONNX Runtime"), "{refused}");
+        let refused = start(program(b"no model".to_vec())).unwrap().err().unwrap();
+        assert!(refused.contains("cannot be run by ONNX Runtime"), "{refused}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Models.
 
 use offspan_onnx::proto::{
-    AttributeProto, AttributeType, DataLocation, DataType, GraphProto, ModelProto,
+    AttributeProto, AttributeType, DataLocation, DataType, GraphProto, ModelProto, NodeProto,
     StringStringEntryProto, TensorProto,
 };
 
@@ -218,6 +218,232 @@ fn small_files_that_ask_for_much_memory() {
         vec![whole("zero", &[0]), whole("far", &[i64::MAX]), whole("one", &[1])],
     );
     place.refused(&ranged, &["would give"]);
+}
+
+/// A perceptron whose first layer takes `large`, which these nodes make.
+fn with_nodes(nodes: Vec<NodeProto>, weights: Vec<TensorProto>) -> ModelProto {
+    changed(|graph| {
+        graph.node[0].input[0] = "large".into();
+        graph.node.splice(0..0, nodes);
+        graph.initializer.extend(weights);
+    })
+}
+
+/// What makes `large` of a value `big`: its sum is added to the input.
+fn summed(mut nodes: Vec<NodeProto>, weights: Vec<TensorProto>) -> ModelProto {
+    nodes.push(with_int(node("ReduceSum", &["big"], "sum"), "keepdims", 0));
+    nodes.push(node("Add", &["x", "sum"], "large"));
+    with_nodes(nodes, weights)
+}
+
+fn with_floats(mut node: NodeProto, name: &str, values: &[f32]) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        floats: values.to_vec(),
+        r#type: Some(AttributeType::Floats as i32),
+        ..AttributeProto::default()
+    });
+    node
+}
+
+fn with_text(mut node: NodeProto, name: &str, text: &str) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        s: Some(text.as_bytes().to_vec().into()),
+        r#type: Some(AttributeType::String as i32),
+        ..AttributeProto::default()
+    });
+    node
+}
+
+fn with_graph(mut node: NodeProto, name: &str, graph: GraphProto) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        g: Some(graph),
+        r#type: Some(AttributeType::Graph as i32),
+        ..AttributeProto::default()
+    });
+    node
+}
+
+fn one_number(name: &str, number: i64) -> TensorProto {
+    TensorProto { dims: vec![], ..whole(name, &[number]) }
+}
+
+fn flag(name: &str) -> TensorProto {
+    TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(DataType::Bool as i32),
+        raw_data: Some(vec![1].into()),
+        ..TensorProto::default()
+    }
+}
+
+#[test]
+fn sizes_that_are_computed_from_constants() {
+    let place = Place::new();
+    let filled = || node("ConstantOfShape", &["sizes"], "big");
+    let million = [1_000_000, 1_000_000];
+    let said = with_ints(node("Constant", &[], "sizes"), "value_ints", &million);
+    place.refused(&summed(vec![said, filled()], vec![]), &["would give [1000000, 1000000]"]);
+    for (kind, inputs) in [("Identity", &["a"][..]), ("Mul", &["a", "b"]), ("Max", &["a", "b"])] {
+        let model = summed(
+            vec![node(kind, inputs, "sizes"), filled()],
+            vec![whole("a", &million), whole("b", &[1, 1])],
+        );
+        place.refused(&model, &["would give [1000000, 1000000]"]);
+    }
+    let cast = with_int(node("Cast", &["reals"], "sizes"), "to", DataType::Int64 as i64);
+    let reals = with_floats(node("Constant", &[], "reals"), "value_floats", &[1e6, 1e6]);
+    place.refused(&summed(vec![reals, cast, filled()], vec![]), &["would give [1000000"]);
+    let gathered = node("Gather", &["a", "places"], "sizes");
+    let weights = vec![whole("a", &[3, 1_000_000]), whole("places", &[1, -1])];
+    place.refused(&summed(vec![gathered, filled()], weights), &["would give [1000000, 1000000]"]);
+    // From the input's own shape.
+    let nodes = vec![
+        node("Shape", &["x"], "shape"),
+        node("Mul", &["shape", "a"], "times"),
+        node("Tile", &["x", "times"], "big"),
+    ];
+    place.refused(&summed(nodes, vec![whole("a", &[100_000, 100_000])]), &["would give ["]);
+}
+
+#[test]
+fn products_of_two_long_lists() {
+    let place = Place::new();
+    let list = || random("list", &[100_000], 3);
+    let axes = || vec![list(), whole("first", &[0]), whole("last", &[1])];
+    let unsqueezed = |inputs: [&str; 2], output: &str| node("Unsqueeze", &inputs, output);
+    let outer = summed(
+        vec![
+            unsqueezed(["list", "first"], "line"),
+            unsqueezed(["list", "last"], "column"),
+            node("Add", &["line", "column"], "big"),
+        ],
+        axes(),
+    );
+    place.refused(&outer, &["would give [100000, 100000] numbers"]);
+    let reshaped = summed(
+        vec![
+            node("Reshape", &["list", "to_line"], "line"),
+            node("Reshape", &["list", "to_column"], "column"),
+            node("Mul", &["line", "column"], "big"),
+        ],
+        vec![list(), whole("to_line", &[1, -1]), whole("to_column", &[-1, 1])],
+    );
+    place.refused(&reshaped, &["would give [100000, 100000] numbers"]);
+    for equation in ["i,j->ij", "i,j", "i, j -> ji"] {
+        let einsum = with_text(node("Einsum", &["list", "list"], "big"), "equation", equation);
+        place.refused(&summed(vec![einsum], vec![list()]), &["would give [100000, 100000]"]);
+    }
+    let chosen = summed(
+        vec![with_int(node("Gather", &["row", "places"], "big"), "axis", 0)],
+        vec![random("row", &[1, 100_000], 4), whole("places", &vec![0; 100_000])],
+    );
+    place.refused(&chosen, &["would give [100000, 100000]"]);
+}
+
+#[test]
+fn much_memory_in_another_order_and_in_branches() {
+    let place = Place::new();
+    // The last node of the file is the first that runs.
+    let unordered = with_nodes(
+        vec![
+            node("Add", &["x", "sum"], "large"),
+            with_int(node("ReduceSum", &["big"], "sum"), "keepdims", 0),
+            node("Add", &["relu", "line"], "big"),
+            node("Relu", &["column"], "relu"),
+        ],
+        vec![random("column", &[100_000, 1], 5), random("line", &[1, 100_000], 6)],
+    );
+    place.refused(&unordered, &["would give [100000, 100000]"]);
+    let branch = |size: i64, name: &str| GraphProto {
+        name: Some(name.to_owned()),
+        node: vec![
+            node("ConstantOfShape", &[&format!("{name}-sizes")], &format!("{name}-big")),
+            with_int(
+                node("ReduceSum", &[&format!("{name}-big")], &format!("{name}-sum")),
+                "keepdims",
+                0,
+            ),
+        ],
+        initializer: vec![whole(&format!("{name}-sizes"), &[size, size])],
+        output: vec![value(&format!("{name}-sum"), &[])],
+        ..GraphProto::default()
+    };
+    for (yes, no) in [(1_000_000, 2), (2, 1_000_000)] {
+        let chosen = with_graph(node("If", &["flag"], "sum"), "then_branch", branch(yes, "yes"));
+        let chosen = with_graph(chosen, "else_branch", branch(no, "no"));
+        let model =
+            with_nodes(vec![chosen, node("Add", &["x", "sum"], "large")], vec![flag("flag")]);
+        place.refused(&model, &["would give [1000000, 1000000]"]);
+    }
+    let most = summed(
+        vec![NodeProto {
+            output: vec!["big".to_owned(), "places".to_owned()],
+            ..node("TopK", &["x", "count"], "big")
+        }],
+        vec![whole("count", &[1 << 40])],
+    );
+    place.refused(&most, &["would give ["]);
+    let real = |name: &str, number: f32| tensor(name, &[], &[number]);
+    let ranged = summed(
+        vec![node("Range", &["zero", "far", "one"], "big")],
+        vec![real("zero", 0.0), real("far", 1e11), real("one", 1.0)],
+    );
+    place.refused(&ranged, &["would give ["]);
+}
+
+#[test]
+fn loops_that_do_not_end_or_grow() {
+    let place = Place::new();
+    let body = |kind: &str| {
+        let inputs: &[&str] = if kind == "Concat" { &["v", "v"] } else { &["v"] };
+        GraphProto {
+            name: Some("body".to_owned()),
+            node: vec![
+                node("Identity", &["go"], "go-on"),
+                with_int(node(kind, inputs, "next"), "axis", 0),
+            ],
+            input: vec![value("turn", &[]), value("go", &[]), value("v", &[-1, 6])],
+            output: vec![value("go-on", &[]), value("next", &[-1, 6])],
+            ..GraphProto::default()
+        }
+    };
+    let looped = |count: &str, kind: &str, weights: Vec<TensorProto>| {
+        let turns = with_graph(node("Loop", &[count, "flag", "x"], "large"), "body", body(kind));
+        with_nodes(vec![turns], [vec![flag("flag")], weights].concat())
+    };
+    place.refused(&looped("", "Softmax", vec![]), &["has no constant number of turns"]);
+    let often = looped("count", "Softmax", vec![one_number("count", 1 << 40)]);
+    place.refused(&often, &["would turn 1099511627776 times; expected at most 1024"]);
+    let doubling = looped("count", "Concat", vec![one_number("count", 40)]);
+    place.refused(&doubling, &["would give ["]);
+    let scan = with_int(node("Scan", &["x"], "large"), "num_scan_inputs", 1);
+    let long = with_nodes(
+        vec![
+            node("Expand", &["x", "sizes"], "wide"),
+            with_graph(
+                NodeProto { input: vec!["wide".to_owned()], ..scan },
+                "body",
+                GraphProto {
+                    node: vec![node("Relu", &["slice"], "result")],
+                    input: vec![value("slice", &[-1, 6])],
+                    output: vec![value("result", &[-1, 6])],
+                    ..GraphProto::default()
+                },
+            ),
+        ],
+        vec![whole("sizes", &[5_000, 1, 1])],
+    );
+    place.refused(&long, &["would turn 5000 times; expected at most 1024"]);
+}
+
+#[test]
+fn an_input_of_more_numbers_than_there_may_be() {
+    let place = Place::new();
+    let wide = changed(|graph| graph.input[0] = value("x", &[1 << 24, 6, 100, 100]));
+    place.refused(&wide, &["the input would give [16777216, 6, 100, 100] numbers"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Makes a graph, node by node.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ndarray::{Array1, Array2, ArrayView2};
 
@@ -23,36 +23,64 @@ pub(crate) struct Builder<'a> {
     values: Vec<ValueInfo>,
     /// Single numbers that are there already, by their bits.
     scalars: BTreeMap<u64, Value>,
+    guards: Vec<Guard>,
     width: usize,
+}
+
+/// An input with numbers for each row, and what the score is made of instead.
+#[derive(Debug)]
+struct Guard {
+    input: Value,
+    /// The same, but zeros in rows with NaN or infinities: an index that is made of NaN would end the run, for all rows.
+    clean: Value,
+    /// [N]: the rows that have neither.
+    finite: Value,
 }
 
 impl<'a> Builder<'a> {
     /// For rows of this width.
     pub(crate) fn new(width: usize) -> Self {
         let (graph, values) = (Graph::default(), Vec::new());
-        Builder { graph, values, scalars: BTreeMap::new(), width }
+        Builder { graph, values, scalars: BTreeMap::new(), guards: Vec::new(), width }
     }
 
-    /// The graph with these results. Inputs that nothing uses are not asked for.
+    /// The graph with these results. What they do not need is left out, and such inputs are not asked for.
     pub(crate) fn finish(
         mut self,
         outputs: &[(&str, Value)],
         metadata: BTreeMap<String, String>,
     ) -> Graph<'a> {
-        let used = |input: &Input| {
-            let of_node = |node: &Node| node.inputs.contains(&input.value.name);
-            self.graph.nodes.iter().any(of_node)
-                || outputs.iter().any(|&(_, value)| self.values[value.0].name == input.value.name)
-        };
-        let unused: Vec<bool> = self.graph.inputs.iter().map(|input| !used(input)).collect();
-        let mut unused = unused.into_iter();
-        self.graph.inputs.retain(|_| unused.next() == Some(false));
+        let results: Vec<Value> = outputs.iter().map(|&(_, value)| value).collect();
+        let needed = self.needed(&results);
+        let is_needed = |node: &Node| node.outputs.iter().any(|value| needed.contains(&value.name));
+        self.graph.nodes.retain(is_needed);
+        self.graph.constants.retain(|constant| needed.contains(&constant.name));
+        self.graph.inputs.retain(|input| needed.contains(&input.value.name));
         self.graph.outputs = outputs
             .iter()
             .map(|&(name, value)| Output { name: name.to_owned(), value: self.name(value) })
             .collect();
         self.graph.metadata = metadata;
         self.graph
+    }
+
+    /// The names of all values that these ones are made of, their own included.
+    fn needed(&self, results: &[Value]) -> BTreeSet<String> {
+        let mut needed: BTreeSet<String> = results.iter().map(|&value| self.name(value)).collect();
+        for node in self.graph.nodes.iter().rev() {
+            if node.outputs.iter().any(|value| needed.contains(&value.name)) {
+                needed.extend(node.inputs.iter().cloned());
+            }
+        }
+        needed
+    }
+
+    /// Rows that have neither NaN nor infinities in anything that this value is made of, [N].
+    pub(crate) fn finite_rows(&mut self, result: Value) -> Option<Value> {
+        let needed = self.needed(&[result]);
+        let used = |guard: &&Guard| needed.contains(&self.name(guard.clean));
+        let flags: Vec<Value> = self.guards.iter().filter(used).map(|guard| guard.finite).collect();
+        flags.into_iter().reduce(|all, more| self.node(Op::And, &[all, more]))
     }
 
     // What a caller gives.
@@ -92,12 +120,33 @@ impl<'a> Builder<'a> {
             let same = |(a, b): (&Size, &Size)| a == b || matches!(b, Size::Named(_));
             let same = known_shape.iter().zip(&shape).all(same) && known_shape.len() == shape.len();
             assert!(same, "two shapes of the input `{name}`");
-            return Value(known);
+            let guard = self.guards.iter().find(|guard| guard.input == Value(known));
+            return guard.map_or(Value(known), |guard| guard.clean);
         }
+        let of_rows = shape.first() == Some(&Size::Rows);
         let value = ValueInfo { name: name.to_owned(), element: Element::Real, shape };
         self.graph.inputs.push(Input { value: value.clone(), default });
         self.values.push(value);
-        Value(self.values.len() - 1)
+        let input = Value(self.values.len() - 1);
+        if of_rows { self.guarded(input) } else { input }
+    }
+
+    /// Rows without NaN and infinities.
+    fn guarded(&mut self, input: Value) -> Value {
+        // `Less` is false for NaN in every version of ONNX's operators; `LessOrEqual` is not where it is written as
+        // `Not(Greater)`.
+        let (zero, infinity) = (self.scalar(0.0), self.scalar(f64::INFINITY));
+        let sizes = self.abs(input);
+        let each = self.node(Op::Less, &[sizes, infinity]);
+        let mut least = self.counted(each);
+        for axis in 1..self.shape(input).len() {
+            least = self.node(Op::ReduceMin { axis, keep: true }, &[least]);
+        }
+        let all = self.node(Op::Greater, &[least, zero]);
+        let clean = self.choose(all, input, zero);
+        let finite = self.as_row(all);
+        self.guards.push(Guard { input, clean, finite });
+        clean
     }
 
     // Constants.
