@@ -1,8 +1,9 @@
 //! Load for a server, bounded in count and in time, over loopback only: `load 127.0.0.1:8000 PATH HEADERS BODY-FILE CONNECTIONS
 //! SECONDS [RATE [COUNT]]`.
 //!
-//! Without a rate every connection asks again as soon as it has its answer. With one, requests begin at times that do not depend on
-//! answers, and a request's time counts from when it should have begun, so that a server that stalls cannot hide it.
+//! Without a rate every connection asks again as soon as it has its answer. With one, requests are due at times that do not depend on
+//! answers. A request's time counts from when it began, and how much later than due that was is told apart: a driver that sleeps too
+//! long is no slow server, and a server that stalls cannot hide it, because requests that are due meanwhile begin late.
 //! Prints one JSON document.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -68,7 +69,10 @@ fn parse(words: &[String]) -> Result<Load, String> {
 /// What one connection saw.
 #[derive(Default)]
 struct Seen {
+    /// From the beginning of a request to its answer.
     micros: Vec<u32>,
+    /// From when a request was due to when it began.
+    late: Vec<u32>,
     refused: u64,
     failed: u64,
 }
@@ -82,18 +86,24 @@ fn run(load: &Load) -> Result<String, String> {
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     });
     let seconds = begin.elapsed().as_secs_f64();
-    let mut micros: Vec<u32> = all.iter().flat_map(|seen| seen.micros.iter().copied()).collect();
-    micros.sort_unstable();
-    let at = |share: f64| {
-        let place = (micros.len().saturating_sub(1)) as f64 * share;
-        micros.get(place as usize).copied().unwrap_or(0)
+    let sorted = |of: fn(&Seen) -> &[u32]| {
+        let mut times: Vec<u32> = all.iter().flat_map(of).copied().collect();
+        times.sort_unstable();
+        times
     };
+    let (micros, late) = (sorted(|seen| &seen.micros), sorted(|seen| &seen.late));
+    let of = |times: &[u32], share: f64| {
+        let place = times.len().saturating_sub(1) as f64 * share;
+        times.get(place as usize).copied().unwrap_or(0)
+    };
+    let at = |share: f64| of(&micros, share);
     let sum = |of: fn(&Seen) -> u64| all.iter().map(of).sum::<u64>();
     Ok(serde_json::json!({
         "requests": micros.len(),
         "seconds": seconds,
         "per_second": micros.len() as f64 / seconds,
         "p50_us": at(0.5), "p90_us": at(0.9), "p99_us": at(0.99), "p999_us": at(0.999), "max_us": at(1.0),
+        "late_p50_us": of(&late, 0.5), "late_p99_us": of(&late, 0.99),
         "refused": sum(|seen| seen.refused),
         "failed": sum(|seen| seen.failed),
     })
@@ -114,9 +124,11 @@ fn connection(load: &Load, begin: Instant, next: &AtomicU64) -> Seen {
         if let Some(wait) = due.checked_duration_since(Instant::now()) {
             std::thread::sleep(wait);
         }
+        let begun = Instant::now();
         match one(load, &mut reader) {
             Some(200) => {
-                seen.micros.push(u32::try_from(due.elapsed().as_micros()).unwrap_or(u32::MAX));
+                seen.micros.push(micros(begun.elapsed()));
+                seen.late.push(micros(begun - due));
             }
             Some(_) => seen.refused += 1,
             None => {
@@ -125,6 +137,10 @@ fn connection(load: &Load, begin: Instant, next: &AtomicU64) -> Seen {
             }
         }
     }
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Sends a request and reads its answer; the code, or none if the connection failed.

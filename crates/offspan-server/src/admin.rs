@@ -1,20 +1,24 @@
 //! What is done to models, and metrics: with the protocol, or at an address of their own.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::App;
+use crate::net::auth::{Door, check_own_site};
 use crate::refusal::{Kind, Refusal};
-use crate::rest::answer::{document, or_refused, with_body};
-use crate::rest::describe::{Named, names};
+use crate::rest::answer::{document, or_refused, refused, with_body};
+use crate::rest::collect;
+use crate::rest::named::Named;
 
 const PROMETHEUS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -29,44 +33,57 @@ pub(crate) fn index() -> Router<Arc<App>> {
     Router::new().route("/v2/repository/index", post(list))
 }
 
-/// What changes something. `checked` asks whether that may be done at this address.
-pub(crate) fn changes(checked: bool) -> Router<Arc<App>> {
-    let open = move |app: &App| if checked { app.check_open_admin() } else { Ok(()) };
+/// Who may change something at a listener.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    app: Arc<App>,
+    door: Door,
+    /// Whether nobody but this machine reaches it.
+    only_here: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(app: &Arc<App>, door: Door, address: SocketAddr) -> Self {
+        Gate { app: Arc::clone(app), door, only_here: address.ip().is_loopback() }
+    }
+
+    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.door != Door::Admin {
+            self.app.check_open_admin()?;
+        }
+        // A page of another site knows no token; with tokens, any name may lead here, as behind a proxy.
+        let by_name = self.only_here && self.app.tokens_of(self.door).is_none();
+        check_own_site(headers, by_name)
+    }
+}
+
+/// What changes something, for those whom the gate lets through.
+pub(crate) fn changes(gate: Gate) -> Router<Arc<App>> {
     Router::new()
-        .route(
-            "/v2/repository/models/{model}/load",
-            post(move |State(app): State<Arc<App>>, path: Named| async move {
-                or_refused(match open(&app) {
-                    Ok(()) => load(&app, names(&path).0.to_owned()).await.map(|()| done()),
-                    Err(refusal) => Err(refusal),
-                })
-            }),
-        )
-        .route(
-            "/v2/repository/models/{model}/unload",
-            post(move |State(app): State<Arc<App>>, path: Named| async move {
-                let unloaded = open(&app).and_then(|()| app.repository.unload(names(&path).0));
-                or_refused(unloaded.map(|()| done()))
-            }),
-        )
-        .route(
-            "/v2/models/{model}/monitor/reset",
-            post(move |State(app): State<Arc<App>>, path: Named| async move {
-                or_refused(match open(&app) {
-                    Ok(()) => reset(&app, &path).await.map(|()| done()),
-                    Err(refusal) => Err(refusal),
-                })
-            }),
-        )
-        .route(
-            "/v2/models/{model}/versions/{version}/monitor/reset",
-            post(move |State(app): State<Arc<App>>, path: Named| async move {
-                or_refused(match open(&app) {
-                    Ok(()) => reset(&app, &path).await.map(|()| done()),
-                    Err(refusal) => Err(refusal),
-                })
-            }),
-        )
+        .route("/v2/repository/models/{model}/load", post(load_model))
+        .route("/v2/repository/models/{model}/unload", post(unload_model))
+        .route("/v2/models/{model}/monitor/reset", post(reset_monitor))
+        .route("/v2/models/{model}/versions/{version}/monitor/reset", post(reset_monitor))
+        .route_layer(from_fn_with_state(gate, pass))
+}
+
+async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    match gate.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+async fn load_model(State(app): State<Arc<App>>, path: Named) -> Response {
+    or_refused(load(&app, path.model().to_owned()).await.map(|()| done()))
+}
+
+async fn unload_model(State(app): State<Arc<App>>, path: Named) -> Response {
+    or_refused(app.repository.unload(path.model()).map(|()| done()))
+}
+
+async fn reset_monitor(State(app): State<Arc<App>>, path: Named) -> Response {
+    or_refused(reset(&app, &path).await.map(|()| done()))
 }
 
 fn done() -> Response {
@@ -83,18 +100,21 @@ struct IndexRequest {
     ready: bool,
 }
 
-async fn list(State(app): State<Arc<App>>, body: Bytes) -> Response {
-    let request = if body.trim_ascii().is_empty() {
-        Ok(IndexRequest::default())
-    } else {
-        serde_json::from_slice(&body)
-            .map_err(|error| Refusal::bad(format!("expected an index request in JSON: {error}")))
-    };
-    or_refused(request.map(|request: IndexRequest| {
+async fn list(State(app): State<Arc<App>>, body: Body) -> Response {
+    or_refused(read_index_request(body).await.map(|request| {
         let mut index = app.repository.index();
         index.retain(|entry| !request.ready || entry.state == "READY");
         document(&json!(index))
     }))
+}
+
+async fn read_index_request(body: Body) -> Result<IndexRequest, Refusal> {
+    let body = collect(body).await?.joined();
+    if body.trim_ascii().is_empty() {
+        return Ok(IndexRequest::default());
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| Refusal::bad(format!("expected an index request in JSON: {error}")))
 }
 
 /// Loads a model again, on a thread of its own.
@@ -109,8 +129,7 @@ pub(crate) async fn load(app: &Arc<App>, name: String) -> Result<(), Refusal> {
 }
 
 async fn reset(app: &Arc<App>, path: &Named) -> Result<(), Refusal> {
-    let (name, version) = names(path);
-    let version = app.repository.find(name, version)?;
+    let version = app.repository.find(path.model(), path.version())?;
     let monitors = app
         .monitors
         .clone()

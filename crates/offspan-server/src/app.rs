@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tokio::sync::Semaphore;
+
 use crate::batch::Scorers;
 use crate::config::Config;
 use crate::live::Live;
 use crate::models::{Repository, Version};
-use crate::net::auth::Tokens;
+use crate::net::auth::{Door, Tokens};
 use crate::net::body::Budget;
 use crate::protocol::answer::Answer;
 use crate::protocol::request::InferRequest;
+use crate::protocol::signature::shown_id;
 use crate::refusal::{Kind, Refusal};
 use crate::shutdown::{Phase, Phases};
 use crate::stats::Stats;
@@ -26,6 +29,8 @@ pub(crate) struct App {
     pub(crate) stats: Arc<Stats>,
     pub(crate) phases: Phases,
     pub(crate) budget: Budget,
+    /// Long bodies that are read at a time: no more than there are cores.
+    pub(crate) readers: Semaphore,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) admin_tokens: Option<Tokens>,
     pub(crate) live: Live,
@@ -38,6 +43,15 @@ pub(crate) struct App {
 pub(crate) struct Arrived(pub(crate) Instant);
 
 impl App {
+    /// The tokens that open a listener. Those of everyone else open the admin listener where it has none of its own: it is
+    /// never more open than the others.
+    pub(crate) fn tokens_of(&self, door: Door) -> Option<&Tokens> {
+        match door {
+            Door::Rest | Door::Grpc => self.tokens.as_ref(),
+            Door::Admin => self.admin_tokens.as_ref().or(self.tokens.as_ref()),
+        }
+    }
+
     /// Whether every model can be asked, and will be for a while.
     pub(crate) fn ready(&self) -> bool {
         self.phases.now() == Phase::Serving && self.repository.ready()
@@ -47,13 +61,13 @@ impl App {
     pub(crate) async fn infer(
         &self,
         version: &Arc<Version>,
-        request: InferRequest,
+        mut request: InferRequest,
         request_id: &str,
         arrived: Arrived,
     ) -> Result<Answer, Refusal> {
-        let id = request.id.clone();
+        let id = request.id.take();
         let (inputs, wanted) = request.check(&version.signature)?;
-        let known_as = id.clone().unwrap_or_else(|| request_id.to_owned());
+        let known_as = shown_id(id.as_deref().unwrap_or(request_id));
         let answer = self.scorers.submit(version, known_as, inputs)?;
         let timeout = self.config.timeout.0;
         let deadline = tokio::time::Instant::from_std(arrived.0 + timeout);
@@ -86,10 +100,13 @@ impl App {
         }
     }
 
-    /// Takes up the monitors of all versions.
+    /// Takes up the monitors of all versions, and drops those of versions whose folder is gone.
     pub(crate) fn watch_all(&self) {
         if let Some(monitors) = &self.monitors {
-            self.repository.all().iter().for_each(|version| monitors.watch(version));
+            // One that was unloaded on request is still in the index, and goes on when it is loaded again.
+            let index = self.repository.index().into_iter();
+            let known = index.map(|entry| (entry.name, entry.version)).collect();
+            monitors.watch(self.repository.all(), known);
         }
     }
 

@@ -20,7 +20,8 @@ type Reply = oneshot::Sender<Result<Verdicts, Refusal>>;
 
 /// A request whose rows wait or are being scored.
 struct Pending {
-    id: String,
+    /// Short enough to be kept with every row: the whole one goes back with the answer alone.
+    id: Arc<str>,
     inputs: Inputs,
     gathered: Mutex<Gathered>,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    pub(crate) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &Arc<str> {
         &self.pending.id
     }
 
@@ -88,7 +89,16 @@ impl Task {
 
 /// The tasks of one model that wait.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<VecDeque<Task>>);
+pub(crate) struct Queue(Mutex<Line>);
+
+#[derive(Default)]
+struct Line {
+    tasks: VecDeque<Task>,
+    /// Rows of all of them.
+    rows: usize,
+    /// Whether the model has a turn, or is about to be looked at because of one.
+    has_turn: bool,
+}
 
 /// A model with tasks, and when its batch is due.
 struct Turn {
@@ -103,6 +113,12 @@ struct Turns {
     hurried: bool,
     /// No more will come; what waits is still done.
     ended: bool,
+}
+
+impl Turns {
+    fn of(&mut self, version: &Arc<Version>) -> Option<&mut Turn> {
+        self.list.iter_mut().find(|turn| Arc::ptr_eq(&turn.version, version))
+    }
 }
 
 /// How rows are put together.
@@ -164,7 +180,7 @@ impl Scorers {
     pub(crate) fn submit(
         &self,
         version: &Arc<Version>,
-        id: String,
+        id: Arc<str>,
         inputs: Inputs,
     ) -> Result<oneshot::Receiver<Result<Verdicts, Refusal>>, Refusal> {
         let (reply, receiver) = oneshot::channel();
@@ -196,22 +212,30 @@ impl Scorers {
         let parts = rows.div_ceil(max_batch);
         let gathered = Mutex::new(Gathered { verdicts, open: parts, reply: Some(reply) });
         let pending = Arc::new(Pending { id, inputs, gathered });
-        let full = {
-            let mut queue = lock(&version.queue.0);
-            for start in (0..rows).step_by(max_batch) {
-                let rows = max_batch.min(rows - start);
-                queue.push_back(Task { pending: Arc::clone(&pending), start, rows });
+        let mut line = lock(&version.queue.0);
+        for start in (0..rows).step_by(max_batch) {
+            let rows = max_batch.min(rows - start);
+            line.tasks.push_back(Task { pending: Arc::clone(&pending), start, rows });
+        }
+        let was_full = line.rows >= max_batch;
+        line.rows += rows;
+        let full = line.rows >= max_batch;
+        let is_new = !std::mem::replace(&mut line.has_turn, true);
+        // One turn for all that wait: whoever comes later has nobody to wake unless a batch is full before its time.
+        if is_new || (full && !was_full && !delay.is_zero()) {
+            let now = Instant::now();
+            let due = if full { now } else { now + delay };
+            // The line is still locked, so its turn is in the list as soon as anybody can rely on it.
+            let mut turns = lock(&self.shared.turns);
+            if is_new {
+                turns.list.push_back(Turn { due, version: Arc::clone(version) });
+            } else if let Some(turn) = turns.of(version) {
+                turn.due = due;
             }
-            let mut total = 0;
-            queue.iter().any(|task| {
-                total += task.rows;
-                total >= max_batch
-            })
-        };
-        let now = Instant::now();
-        let due = if full { now } else { now + delay };
-        lock(&self.shared.turns).list.push_back(Turn { due, version: Arc::clone(version) });
-        self.shared.news.notify_one();
+            drop(turns);
+            self.shared.news.notify_one();
+        }
+        drop(line);
         Ok(receiver)
     }
 
@@ -269,41 +293,34 @@ impl Shared {
         }
     }
 
-    /// Tasks from the front of a model's queue, as many as make a batch. Every submission has a turn of its own, so what
-    /// is left has one, too.
+    /// Tasks from the front of a model's queue, as many as make a batch. What is left gets another turn, behind those of
+    /// other models.
     fn take_batch(&self, version: &Arc<Version>) -> Vec<Task> {
         let mut batch: Vec<Task> = Vec::new();
         let mut rows = 0;
-        let mut left;
-        {
-            let mut queue = lock(&version.queue.0);
-            while let Some(task) = queue.front() {
-                let goes = batch
-                    .first()
-                    .is_none_or(|first| version.goes_with(first.inputs(), task.inputs()));
-                if !goes || (rows > 0 && rows + task.rows > self.options.max_batch) {
-                    break;
-                }
-                let Some(task) = queue.pop_front() else { break };
-                self.waiting.fetch_sub(task.rows, Ordering::AcqRel);
-                if task.is_abandoned() {
-                    continue;
-                }
-                rows += task.rows;
-                batch.push(task);
+        let mut line = lock(&version.queue.0);
+        while let Some(task) = line.tasks.front() {
+            let goes =
+                batch.first().is_none_or(|first| version.goes_with(first.inputs(), task.inputs()));
+            if !goes || (rows > 0 && rows + task.rows > self.options.max_batch) {
+                break;
             }
-            left = !queue.is_empty();
+            let Some(task) = line.tasks.pop_front() else { break };
+            line.rows -= task.rows;
+            self.waiting.fetch_sub(task.rows, Ordering::AcqRel);
+            if task.is_abandoned() {
+                continue;
+            }
+            rows += task.rows;
+            batch.push(task);
         }
-        // Parts of one request share a turn.
-        if left {
-            let mut turns = lock(&self.turns);
-            left = !turns.list.iter().any(|turn| Arc::ptr_eq(&turn.version, version));
-            if left {
-                turns.list.push_back(Turn { due: Instant::now(), version: Arc::clone(version) });
-            }
-            drop(turns);
+        line.has_turn = !line.tasks.is_empty();
+        if line.has_turn {
+            let turn = Turn { due: Instant::now(), version: Arc::clone(version) };
+            lock(&self.turns).list.push_back(turn);
             self.news.notify_one();
         }
+        drop(line);
         batch
     }
 
@@ -315,16 +332,16 @@ impl Shared {
                 for task in batch {
                     let rows = start..start + task.rows;
                     start = rows.end;
-                    let decided = if verdicts.p_values.is_empty() { 0..0 } else { rows.clone() };
-                    let part = Verdicts {
-                        scores: verdicts.scores[rows].to_vec(),
-                        p_values: verdicts.p_values[decided.clone()].to_vec(),
-                        is_out: verdicts.is_out[decided].to_vec(),
-                    };
-                    version.record(task, &part);
-                    task.finish(Ok(part));
+                    let told = self.guarded(version, std::slice::from_ref(task), || {
+                        let part = verdicts.part(rows);
+                        version.record(task, &part);
+                        task.finish(Ok(part));
+                    });
+                    if let Err(refusal) = told {
+                        task.finish(Err(refusal));
+                    }
                 }
-                (self.listener)(version, verdicts.scores);
+                let _ = self.guarded(version, batch, || (self.listener)(version, verdicts.scores));
             }
             Err(refusal) if batch.len() == 1 => batch[0].finish(Err(refusal)),
             // One of them is bad: each on its own tells which.
@@ -336,15 +353,26 @@ impl Shared {
         }
     }
 
-    /// Scores, and turns a panic into a refusal.
     fn score(&self, version: &Version, batch: &[Task]) -> Result<Verdicts, Refusal> {
         let parts: Vec<_> = batch.iter().map(Task::part).collect();
-        let result = catch_unwind(AssertUnwindSafe(|| version.score(&parts)));
-        result.unwrap_or_else(|panic| {
-            let ids: Vec<&str> = batch.iter().map(Task::id).collect();
+        self.guarded(version, batch, || version.score(&parts))?
+    }
+
+    /// Turns a panic into a refusal: whatever goes wrong with these tasks, the thread goes on with the next ones.
+    fn guarded<T>(
+        &self,
+        version: &Version,
+        batch: &[Task],
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Refusal> {
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+            let ids: Vec<&str> = batch.iter().map(|task| &**task.id()).collect();
             tracing::error!(ids = ?ids, model = version.name, "scoring failed: {}", panic_words(&*panic));
             self.stats.panics.add(1);
-            Err(Refusal::new(Kind::Internal, "scoring failed; the log has the reason under the request's id"))
+            Refusal::new(
+                Kind::Internal,
+                "scoring failed; the log has the reason under the request's id",
+            )
         })
     }
 }
@@ -357,4 +385,62 @@ pub(crate) fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::element::Element;
+    use crate::protocol::signature::Role;
+    use crate::protocol::tensor::Tensor;
+
+    fn inputs(rows: usize) -> Inputs {
+        let numbers: Vec<f64> = (0..rows * Version::SMALL_WIDTH).map(|k| k as f64).collect();
+        let shape = vec![rows, Version::SMALL_WIDTH];
+        let data = Element::F32.encode(&numbers).into();
+        let tensor = Arc::new(Tensor { element: Element::F32, shape, data });
+        Inputs { tensors: vec![(Role::Features, tensor)], rows }
+    }
+
+    fn start(stats: &Arc<Stats>, delay: Duration, listener: Box<Listener>) -> Scorers {
+        let options = BatchOptions { max_batch: 4, delay, max_queue: 1000, threads: 1 };
+        Scorers::start(options, Arc::clone(stats), listener).unwrap()
+    }
+
+    #[test]
+    fn a_panic_beside_the_scoring_ends_no_thread() {
+        let stats = Arc::new(Stats::new(4));
+        let version = Arc::new(Version::small(&stats));
+        let scorers = start(&stats, Duration::ZERO, Box::new(|_, _| panic!("no ears")));
+        for rows in [1, 9, 2] {
+            let answer = scorers.submit(&version, "one".into(), inputs(rows)).unwrap();
+            assert_eq!(answer.blocking_recv().unwrap().unwrap().rows(), rows);
+        }
+        scorers.stop();
+        // Of 1, of 4 and 4 and 1, and of 2 rows.
+        assert_eq!(stats.panics.get(), 5);
+    }
+
+    #[test]
+    fn a_model_has_one_turn_however_many_wait_and_a_full_batch_waits_no_longer() {
+        let stats = Arc::new(Stats::new(4));
+        let version = Arc::new(Version::small(&stats));
+        let scorers = start(&stats, Duration::from_secs(3600), Box::new(|_, _| {}));
+        let submit = |rows| scorers.submit(&version, "one".into(), inputs(rows)).unwrap();
+        let answers: Vec<_> = [1, 1, 1].map(submit).into();
+        assert_eq!(lock(&scorers.shared.turns).list.len(), 1);
+        assert_eq!(scorers.waiting(), 3);
+        let last = submit(1);
+        for answer in answers.into_iter().chain([last]) {
+            assert_eq!(answer.blocking_recv().unwrap().unwrap().rows(), 1);
+        }
+        // Nothing is left behind, and the next one begins a new turn.
+        let (next, behind) = (submit(3), submit(3));
+        scorers.hurry();
+        assert_eq!(next.blocking_recv().unwrap().unwrap().rows(), 3);
+        assert_eq!(behind.blocking_recv().unwrap().unwrap().rows(), 3);
+        scorers.stop();
+        assert_eq!((scorers.waiting(), lock(&scorers.shared.turns).list.len()), (0, 0));
+        assert_eq!(stats.panics.get(), 0);
+    }
 }

@@ -110,13 +110,13 @@ pub struct Config {
     pub threads: usize,
     /// Bytes of a body, at most.
     pub max_body: usize,
-    /// Bytes of all bodies that are in memory, at most.
+    /// Bytes of all bodies that are in memory, and of what is made of them, at most.
     pub max_memory: usize,
     /// Connections at a time, at most, for each listener.
     pub max_connections: usize,
     /// How long a request may take.
     pub timeout: Span,
-    /// How long a client may take for the headers of its next request.
+    /// How long a client may take for the headers of its next request, and how long an answer waits for one that takes too little.
     pub idle_timeout: Span,
     /// How often files are looked at; 0 is never.
     pub poll: Span,
@@ -126,7 +126,7 @@ pub struct Config {
     pub tls_key: Option<PathBuf>,
     /// A file of bearer tokens, one in a line.
     pub token_file: Option<PathBuf>,
-    /// The same for the admin listener.
+    /// The same for the admin listener; those of `token_file` where it is not given.
     pub admin_token_file: Option<PathBuf>,
     /// Whether drift is watched.
     pub monitor: bool,

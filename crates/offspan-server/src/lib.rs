@@ -36,6 +36,8 @@ mod server;
 mod shutdown;
 mod stats;
 mod trace;
+#[doc(hidden)]
+pub mod untrusted;
 mod watch;
 
 pub use config::{Config, LogFormat, Span};

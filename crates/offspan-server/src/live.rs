@@ -186,20 +186,13 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
     let watch = version.stats.watched();
     let last = history.seconds.iter().skip(history.seconds.len().saturating_sub(seconds));
     let bounds = version.scores.bounds();
-    let calibration = version.detector.calibration().map(|known| {
-        let mut counts = vec![0u64; bounds.len() + 1];
-        known.scores().iter().for_each(|&score| {
-            counts[bounds.partition_point(|&bound| bound < score)] += 1;
-        });
-        counts
-    });
     let flagged: Vec<Value> = version
         .last_flagged()
         .into_iter()
         .take(LISTED)
         .map(|row| {
             let score = if row.score.is_finite() { json!(row.score) } else { json!("-inf") };
-            json!({ "id": row.id, "row": row.row, "score": score, "p": row.p_value, "time": row.time })
+            json!({ "id": &*row.id, "row": row.row, "score": score, "p": row.p_value, "time": row.time })
         })
         .collect();
     json!({
@@ -221,7 +214,7 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
             "save_failed": watch.save_failed,
         })),
         "bounds": bounds,
-        "calibration": calibration,
+        "calibration": version.calibration_counts,
         "scores": history.scores_now(bounds.len() + 1),
         "flagged": flagged,
         "seconds": last.map(|s| json!([

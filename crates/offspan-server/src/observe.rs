@@ -13,23 +13,15 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use tracing::Instrument;
+use tracing::{Instrument, Level, Span};
 
 use crate::app::{App, Arrived};
 use crate::batch::panic_words;
-use crate::net::auth::Tokens;
+use crate::net::auth::Door;
 use crate::net::body::{Bounded, Bounds};
 use crate::refusal::{Kind, Refusal};
 use crate::rest::answer::refused;
 use crate::trace::Trace;
-
-/// Which tokens open a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
-    Rest,
-    Grpc,
-    Admin,
-}
 
 /// What the layer around a listener's routes knows.
 #[derive(Clone)]
@@ -45,19 +37,12 @@ const OPEN_CALLS: [&str; 2] =
     ["/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ServerReady"];
 
 impl Observer {
-    fn tokens(&self) -> Option<&Tokens> {
-        match self.door {
-            Door::Rest | Door::Grpc => self.app.tokens.as_ref(),
-            Door::Admin => self.app.admin_tokens.as_ref(),
-        }
-    }
-
     fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
         let open = match self.door {
             Door::Rest | Door::Admin => OPEN.contains(&path),
             Door::Grpc => OPEN_CALLS.contains(&path),
         };
-        match self.tokens() {
+        match self.app.tokens_of(self.door) {
             Some(tokens) if !open => tokens.check(headers),
             _ => Ok(()),
         }
@@ -97,13 +82,20 @@ pub(crate) async fn observe(
     let _under_way = InFlight::new(&app.stats.in_flight);
     let arrived = Arrived(Instant::now());
     let trace = Trace::of(request.headers());
-    let span = tracing::info_span!(
-        "request",
-        id = %trace.request_id,
-        trace_id = trace.parent.as_ref().map(|parent| parent.trace_id.as_str()),
-        method = %request.method(),
-        path = request.uri().path(),
-    );
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let (request_id, parent) = (trace.request_id.clone(), trace.parent.clone());
+    let describe = move || {
+        tracing::info_span!(
+            "request",
+            id = %request_id,
+            trace_id = parent.as_ref().map(|parent| parent.trace_id.as_str()),
+            method = %method,
+            path = uri.path(),
+        )
+    };
+    // Its fields become text when it is made, which most requests can do without.
+    let always = tracing::enabled!(Level::DEBUG) || app.config.otlp.is_some();
+    let span = if always { describe() } else { Span::none() };
     #[cfg(feature = "otel")]
     crate::log::otel::set_parent(&span, request.headers());
     let checked = observer.check(request.uri().path(), request.headers());
@@ -119,12 +111,17 @@ pub(crate) async fn observe(
             grpc: observer.door == Door::Grpc,
         };
         let (mut parts, body) = request.into_parts();
-        let (body, _held) = Bounded::new(body, bounds);
+        let (body, held) = Bounded::new(body, bounds);
+        parts.extensions.insert(held.clone());
         parts.extensions.insert(arrived);
         parts.extensions.insert(trace.clone());
         let request = Request::from_parts(parts, Body::new(body));
         Net(Box::pin(next.run(request))).await.unwrap_or_else(|panic| {
-            tracing::error!("a request failed where nothing should: {}", panic_words(&*panic));
+            tracing::error!(
+                id = trace.request_id,
+                "a request failed where nothing should: {}",
+                panic_words(&*panic)
+            );
             app.stats.panics.add(1);
             let reason = format!(
                 "this failed on our side; the log has the reason under {}",
@@ -135,7 +132,12 @@ pub(crate) async fn observe(
     };
     let mut answer = answer.instrument(span.clone()).await;
     trace.tell(answer.headers_mut());
-    span.in_scope(|| tell(answer.status(), arrived));
+    let status = answer.status();
+    if always {
+        span.in_scope(|| tell(status, arrived));
+    } else if status.is_client_error() || status.is_server_error() {
+        describe().in_scope(|| tell(status, arrived));
+    }
     answer
 }
 

@@ -7,21 +7,22 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+use crate::admin::Gate;
 use crate::app::App;
 use crate::batch::{BatchOptions, Scorers};
 use crate::config::Config;
 use crate::live::Live;
 use crate::models::Repository;
-use crate::net::auth::Tokens;
+use crate::net::auth::{Door, Tokens};
 use crate::net::body::Budget;
 use crate::net::listener::{ListenOptions, Listener, Speaks};
 use crate::net::tls::Certificate;
-use crate::observe::{Door, Observer, observe};
-use crate::shutdown::{Phase, Phases, asked_to_end};
+use crate::observe::{Observer, observe};
+use crate::shutdown::{EndSignals, Phase, Phases};
 use crate::stats::Stats;
 use crate::watch::{Monitors, Teller, WatchOptions};
 use crate::{ServeError, admin, grpc, log, page, rest};
@@ -41,15 +42,28 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         .enable_all()
         .build()
         .map_err(ServeError::System)?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
+        let mut signals = EndSignals::new().map_err(ServeError::System)?;
         let logs = log::start(&config)?;
-        let server = Server::start(config).await?;
-        let signal = asked_to_end().await.map_err(ServeError::System)?;
-        tracing::info!(signal, "asked to end");
-        server.stop().await;
+        // Large models take long to load, and somebody may change their mind.
+        let started = tokio::select! {
+            started = Server::start(config) => Ok(started?),
+            signal = signals.next() => Err(signal),
+        };
+        match started {
+            Ok(server) => {
+                let signal = signals.next().await;
+                tracing::info!(signal, "asked to end");
+                server.stop().await;
+            }
+            Err(signal) => tracing::info!(signal, "asked to end before it had begun"),
+        }
         logs.finish();
         Ok(())
-    })
+    });
+    // What still loads is of no use to anybody.
+    runtime.shutdown_background();
+    result
 }
 
 /// A running server.
@@ -116,6 +130,7 @@ impl Server {
         .map_err(ServeError::System)?;
         let app = Arc::new(App {
             budget: Budget::new(config.max_memory),
+            readers: Semaphore::new(config.scoring_threads().max(1)),
             config,
             repository,
             scorers,
@@ -199,7 +214,10 @@ fn start_monitors(
     let tell = Box::new(move |alarm| {
         let _ = sender.send(alarm);
     });
-    Monitors::start(options, tell).map(Arc::new).map(Some).map_err(ServeError::System)
+    Monitors::start(options, Arc::clone(stats), tell)
+        .map(Arc::new)
+        .map(Some)
+        .map_err(ServeError::System)
 }
 
 /// Routes with everything around them.
@@ -214,43 +232,53 @@ async fn bind(app: &Arc<App>) -> Result<(Addresses, Vec<Listener>), ServeError> 
     let mut addresses = Addresses::default();
     let mut bound = Vec::new();
     if config.http != "off" {
+        let mut listener = Listener::bind(&config.http, Speaks::Http1).await?;
+        let gate = Gate::new(app, Door::Rest, listener.address);
         let mut routes =
-            rest::routes().merge(page::routes()).merge(admin::index()).merge(admin::changes(true));
+            rest::routes().merge(page::routes()).merge(admin::index()).merge(admin::changes(gate));
         if config.metrics.is_none() && config.admin.is_none() {
             routes = routes.merge(admin::metrics());
         }
-        let router = finished(rest::with_fallbacks(routes), app, Door::Rest);
-        let listener = Listener::bind(&config.http, Speaks::Http1, router).await?;
+        listener.router = finished(rest::with_fallbacks(routes), app, Door::Rest);
         addresses.http = Some(listener.address);
         bound.push(listener);
     }
     if config.grpc != "off" {
-        let router = finished(grpc::routes(app), app, Door::Grpc);
-        let listener = Listener::bind(&config.grpc, Speaks::Http2, router).await?;
+        let mut listener = Listener::bind(&config.grpc, Speaks::Http2).await?;
+        listener.router = finished(grpc::routes(app), app, Door::Grpc);
         addresses.grpc = Some(listener.address);
         bound.push(listener);
     }
     if let Some(address) = &config.metrics {
-        let router = finished(rest::with_fallbacks(admin::metrics()), app, Door::Rest);
-        let listener = Listener::bind(address, Speaks::Http1, router).await?;
+        let mut listener = Listener::bind(address, Speaks::Http1).await?;
+        listener.router = finished(rest::with_fallbacks(admin::metrics()), app, Door::Rest);
         addresses.metrics = Some(listener.address);
         bound.push(listener);
     }
     if let Some(address) = &config.admin {
-        let routes = admin::metrics().merge(admin::index()).merge(admin::changes(false));
-        let router = finished(rest::with_fallbacks(routes), app, Door::Admin);
-        let listener = Listener::bind(address, Speaks::Http1, router).await?;
+        let mut listener = Listener::bind(address, Speaks::Http1).await?;
+        if !listener.address.ip().is_loopback() && app.tokens_of(Door::Admin).is_none() {
+            return Err(ServeError::Setting(format!(
+                "admin: {} can be reached from elsewhere: expected admin_token_file or token_file, got neither",
+                listener.address
+            )));
+        }
+        let gate = Gate::new(app, Door::Admin, listener.address);
+        let routes = admin::metrics().merge(admin::index()).merge(admin::changes(gate));
+        listener.router = finished(rest::with_fallbacks(routes), app, Door::Admin);
         addresses.admin = Some(listener.address);
         bound.push(listener);
     }
-    let reachable = [addresses.http, addresses.grpc];
-    let only_here = reachable.iter().flatten().all(|address| address.ip().is_loopback());
-    let open = config.admin.is_none() && (only_here || config.token_file.is_some());
+    let here = |addresses: &[Option<SocketAddr>]| {
+        addresses.iter().flatten().all(|address| address.ip().is_loopback())
+    };
+    let asked_here = here(&[addresses.http, addresses.grpc]);
+    let open = config.admin.is_none() && (asked_here || config.token_file.is_some());
     app.open_admin.store(open, Ordering::Relaxed);
-    if !only_here && config.token_file.is_none() {
+    if !(asked_here && here(&[addresses.metrics])) && config.token_file.is_none() {
         tracing::warn!("everyone who reaches this machine can ask: there is no token file");
     }
-    if !only_here && config.tls_cert.is_none() {
+    if !(asked_here && here(&[addresses.metrics, addresses.admin])) && config.tls_cert.is_none() {
         tracing::warn!(
             "requests and answers go over the network unencrypted: there is no certificate"
         );

@@ -42,21 +42,45 @@ pub(crate) async fn closing(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|phase| *phase == Phase::Closing).await;
 }
 
-/// Waits for a signal that asks the process to end.
-pub(crate) async fn asked_to_end() -> std::io::Result<&'static str> {
+/// Signals that ask the process to end, also those that come before anybody waits for them.
+pub(crate) struct EndSignals {
     #[cfg(unix)]
-    {
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl EndSignals {
+    /// From now on none is lost.
+    #[cfg(unix)]
+    pub(crate) fn new() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        Ok(tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
+        Ok(EndSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
         })
     }
+
+    /// Waits for one.
+    #[cfg(unix)]
+    pub(crate) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
     #[cfg(not(unix))]
-    {
-        tokio::signal::ctrl_c().await?;
-        Ok("Ctrl-C")
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(EndSignals {})
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) async fn next(&mut self) -> &'static str {
+        // Without a way to hear of it the server ends by force alone.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct Stats {
     /// Requests for no model that there is, by code.
     pub(crate) strays: Counters<u16>,
     pub(crate) panics: Counter,
+    /// Times that watching failed where nothing should.
+    pub(crate) watch_failures: Counter,
     pub(crate) connections: AtomicUsize,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) alarms_told: Counters<&'static str>,
@@ -75,6 +77,7 @@ impl Stats {
             rejected: Counters::default(),
             strays: Counters::default(),
             panics: Counter::default(),
+            watch_failures: Counter::default(),
             connections: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             alarms_told: Counters::default(),
@@ -149,6 +152,12 @@ impl Stats {
             "Requests that failed where nothing should fail.",
         );
         text.sample("offspan_panics_total", &[], self.panics.get() as f64);
+        text.family(
+            "offspan_monitor_failures_total",
+            "counter",
+            "Times that watching for drift failed where nothing should fail.",
+        );
+        text.sample("offspan_monitor_failures_total", &[], self.watch_failures.get() as f64);
         text.family("offspan_rejected_total", "counter", "Requests turned away, by what was full.");
         for (reason, count) in self.rejected.all() {
             text.sample("offspan_rejected_total", &[("reason", reason)], count as f64);
@@ -252,12 +261,14 @@ fn of_monitors(text: &mut Exposition, models: Keyed<'_>) {
             "Evidence of drift, as a decimal logarithm: without drift it ever reaches x with a chance of at most 10^-x.",
             |view, kind| view.evidence[kind],
         ),
-        ("offspan_monitor_alarm", "Whether an alarm was raised in this stream.", |view, kind| {
-            f64::from(u8::from(view.alarm_times[kind].is_some()))
-        }),
+        (
+            "offspan_monitor_alarm",
+            "Whether an alarm was raised since the monitor was reset.",
+            |view, kind| f64::from(u8::from(view.alarm_times[kind].is_some())),
+        ),
         (
             "offspan_monitor_alarm_timestamp_seconds",
-            "When the alarm was raised, in seconds since 1970; 0 without one.",
+            "When the first such alarm was raised, in seconds since 1970; 0 without one.",
             |view, kind| view.alarm_times[kind].unwrap_or(0.0),
         ),
     ];

@@ -213,6 +213,14 @@ fn memory_for_bodies_is_bounded() {
     drop(slow);
     until(|| metric(&server, "offspan_body_bytes") == 0.0);
     assert_eq!(server.post("/v2/models/net/infer", &[], &body).status, 400);
+    // What is made of a body counts as well: numbers in text take less room than in memory.
+    let zeros = "0,".repeat(200_000) + "0";
+    let text = format!(
+        r#"{{"inputs":[{{"name":"features","shape":[1,200001],"datatype":"FP32","data":[{zeros}]}}]}}"#
+    );
+    let answer = server.post("/v2/models/net/infer", &[], text.as_bytes());
+    assert_eq!(answer.status, 413, "{answer:?}");
+    until(|| metric(&server, "offspan_body_bytes") == 0.0);
 }
 
 // --- reloads --------------------------------------------------------------------------------------------------------
@@ -354,6 +362,67 @@ fn an_admin_address_takes_over_what_changes_things() {
 }
 
 #[test]
+fn the_tokens_of_everyone_guard_an_admin_address_that_has_none() {
+    let server = Running::with(|config, models| {
+        let file = models.join("../tokens");
+        std::fs::write(&file, "a-long-enough-token\n").unwrap();
+        config.admin = Some("0.0.0.0:0".to_owned());
+        config.token_file = Some(file);
+    });
+    let port = server.addresses.admin.unwrap().port();
+    let admin = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    let unload = |headers: &[(&str, &str)]| {
+        ask(admin, "POST", "/v2/repository/models/net/unload", headers, b"").status
+    };
+    assert_eq!(unload(&[]), 401);
+    assert_eq!(server.get("/v2/health/ready").status, 200);
+    assert_eq!(unload(&[("Authorization", "Bearer a-long-enough-token")]), 200);
+}
+
+#[test]
+fn an_admin_address_that_others_reach_takes_tokens() {
+    let models = tempfile::tempdir().unwrap();
+    place(models.path(), "net", 1, &detector());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let config = offspan_server::Config {
+        models: vec![models.path().to_owned()],
+        http: "127.0.0.1:0".to_owned(),
+        grpc: "off".to_owned(),
+        admin: Some("0.0.0.0:0".to_owned()),
+        ..offspan_server::Config::default()
+    };
+    let error = runtime.block_on(offspan_server::Server::start(config)).err().unwrap().to_string();
+    assert!(error.contains("expected admin_token_file or token_file"), "{error}");
+}
+
+#[test]
+fn pages_of_other_sites_change_nothing() {
+    let server = Running::start();
+    let refused = [
+        [("Host", "evil.example:8000"), ("X-Request-Id", "by-name")],
+        [("Host", "localhost:8000"), ("Origin", "http://evil.example")],
+        [("Host", "localhost:8000"), ("Origin", "null")],
+    ];
+    for headers in refused {
+        for path in [
+            "/v2/repository/models/net/unload",
+            "/v2/repository/models/net/load",
+            "/v2/models/net/monitor/reset",
+            "/v2/models/net/versions/1/monitor/reset",
+        ] {
+            let answer = server.post(path, &headers, b"");
+            assert_eq!(answer.status, 403, "{path} {headers:?}");
+            assert!(answer.error().starts_with("expected"));
+        }
+        // Reading and scoring are for everyone who asks.
+        let body = request(&rows(1, 1.0)).to_string();
+        assert_eq!(server.post("/v2/models/net/infer", &headers, body.as_bytes()).status, 200);
+    }
+    let own = [("Host", "localhost:8000"), ("Origin", "http://localhost:8000")];
+    assert_eq!(server.post("/v2/models/net/monitor/reset", &own, b"").status, 200);
+}
+
+#[test]
 fn metrics_may_have_an_address_of_their_own() {
     let server = Running::with(|config, _| config.metrics = Some("127.0.0.1:0".to_owned()));
     assert_eq!(server.get("/metrics").status, 404);
@@ -398,6 +467,19 @@ fn rows_called_out_are_listed_by_id_and_kept_only_where_asked() {
     assert_eq!(samples, [true, true, false]);
     assert_eq!(kept[0]["sample"].as_array().unwrap().len(), WIDTH);
     assert_eq!(kept[0]["sample"][0].as_f64().unwrap() as f32, far[[2, 0]]);
+}
+
+#[test]
+fn a_long_id_comes_back_whole_and_is_kept_short() {
+    let server = Running::start();
+    let mut body = request(&rows(100, -30.0));
+    let id = "i".repeat(1 << 20);
+    body["id"] = json!(id);
+    let answer = server.infer("net", &body);
+    assert_eq!(answer.json()["id"], json!(id));
+    let listed = server.get("/v2/models/net/flagged");
+    assert_eq!(listed.json()["rows"].as_array().unwrap().len(), 50);
+    assert!(listed.body.len() < 50_000, "{}", listed.body.len());
 }
 
 #[test]
@@ -521,6 +603,24 @@ fn a_long_stream_begins_anew_so_that_memory_stays_bounded() {
     until(|| metric(&server, "offspan_monitor_rows{") == 200.0);
 }
 
+#[test]
+fn an_alarm_outlives_the_stream_that_raised_it() {
+    let server = Running::with(|config, _| config.monitor_rows = 1000);
+    let share = "{model=\"net\",version=\"1\",kind=\"share\"}";
+    let since = || metric(&server, &format!("offspan_monitor_alarm_timestamp_seconds{share}"));
+    server.infer("net", &request(&rows(500, -30.0)));
+    until(|| metric(&server, "offspan_monitor_rows{") == 500.0);
+    let first = since();
+    assert!(first > 0.0);
+    for _ in 0..7 {
+        server.infer("net", &request(&rows(100, 1.0)));
+    }
+    until(|| metric(&server, "offspan_monitor_rows{") == 200.0);
+    assert_eq!((metric(&server, &format!("offspan_monitor_alarm{share}")), since()), (1.0, first));
+    assert_eq!(server.post("/v2/models/net/monitor/reset", &[], b"").status, 200);
+    assert_eq!(since(), 0.0);
+}
+
 // --- the end --------------------------------------------------------------------------------------------------------
 
 #[test]
@@ -562,4 +662,20 @@ fn models_that_cannot_be_served_are_said_at_the_start() {
     let file = folder.path().join("net.offspan");
     std::fs::write(&file, b"no detector").unwrap();
     assert!(start(of(&file)).starts_with("net, version 1: net.offspan"), "{}", start(of(&file)));
+}
+
+#[test]
+fn a_broken_model_at_the_start_keeps_no_other_from_being_served() {
+    let server = Running::with(|_, models| {
+        place(models, "broken", 1, &detector());
+        std::fs::write(models.join("broken/1/net.offspan"), b"no detector").unwrap();
+    });
+    assert_eq!(server.infer("net", &request(&rows(1, 1.0))).status, 200);
+    assert_eq!(server.infer("broken", &request(&rows(1, 1.0))).status, 503);
+    assert_eq!(server.get("/v2/health/ready").status, 400);
+    let index = server.post("/v2/repository/index", &[], b"").json();
+    assert_eq!((&index[0]["name"], &index[0]["state"]), (&json!("broken"), &json!("UNAVAILABLE")));
+    place(&server.models(), "broken", 1, &detector());
+    assert_eq!(server.post("/v2/repository/models/broken/load", &[], b"").status, 200);
+    assert_eq!(server.get("/v2/health/ready").status, 200);
 }

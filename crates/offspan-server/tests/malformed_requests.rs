@@ -16,7 +16,9 @@ fn changed(key: &str, value: Value) -> String {
 }
 
 fn http(method: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+    );
     [head.as_bytes(), body].concat()
 }
 
@@ -160,6 +162,22 @@ fn cases() -> Vec<(&'static str, Vec<u8>, u16)> {
         ),
         ("a path for a name", http("GET", "/v2/models/..%2f..%2fetc%2fpasswd", "", b""), 404),
         ("dots for a name", http("GET", "/v2/models/%2e%2e", "", b""), 404),
+        ("a name that is no text", http("GET", "/v2/models/%ff", "", b""), 400),
+        (
+            "an index request that is too large",
+            http(
+                "POST",
+                "/v2/repository/index",
+                "Content-Length: 1100000\r\n",
+                &vec![b' '; 1_100_000],
+            ),
+            413,
+        ),
+        (
+            "rows of unequal length",
+            json(&changed("data", json!([vec![1.0; WIDTH - 1], vec![1.0; WIDTH + 1]]))),
+            400,
+        ),
         ("dots in a path", http("GET", "/v2/models/../../../etc/passwd", "", b""), 404),
         ("a zero byte in a name", http("GET", "/v2/models/net%00", "", b""), 404),
         ("a path for a version", http("GET", "/v2/models/net/versions/..%2f1", "", b""), 404),

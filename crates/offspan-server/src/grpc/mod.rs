@@ -2,13 +2,14 @@
 
 #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, unused_qualifications)]
 #[rustfmt::skip]
-mod messages;
+pub(crate) mod messages;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::any_service;
 use bytes::Bytes;
+use prost::Message;
 use tonic::codec::CompressionEncoding;
 use tonic::{Request, Response, Status};
 
@@ -27,6 +28,7 @@ use self::messages::{
 use crate::admin;
 use crate::app::{App, Arrived};
 use crate::models::Version;
+use crate::net::body::Held;
 use crate::protocol::answer::Answer;
 use crate::protocol::element::Element;
 use crate::protocol::pieces::Pieces;
@@ -130,8 +132,12 @@ impl GrpcInferenceService for Service {
         let arrived = arrived.unwrap_or_else(|| Arrived(std::time::Instant::now()));
         let trace = request.extensions().get::<Trace>().cloned();
         let request_id = trace.map(|trace| trace.request_id).unwrap_or_default();
+        let held = request.extensions().get::<Held>().cloned();
+        let packed = request.metadata().get("grpc-encoding").is_some_and(|name| name != "identity");
         let request = request.into_inner();
-        let version = self.0.repository.find(&request.model_name, number(&request.model_version));
+        let paid = held.map_or(Ok(()), |held| held.take(room_for(&request, packed)));
+        let find = |()| self.0.repository.find(&request.model_name, number(&request.model_version));
+        let version = paid.and_then(find);
         let (version, result) = match version {
             Ok(version) => {
                 let result = infer(&self.0, &version, request, &request_id, arrived).await;
@@ -189,8 +195,17 @@ async fn infer(
     app.infer(version, read(request)?, request_id, arrived).await
 }
 
+/// What a message takes beside its body: itself, if that was packed, and numbers in fields, which become bytes.
+fn room_for(request: &ModelInferRequest, packed: bool) -> usize {
+    let contents = request.inputs.iter().filter_map(|input| input.contents.as_ref());
+    let numbers: usize =
+        contents.map(|typed| typed.fp32_contents.len() + typed.fp64_contents.len()).sum();
+    let message = if packed { request.encoded_len() } else { 0 };
+    message.saturating_add(size_of::<f64>() * numbers)
+}
+
 /// A request in the words of both protocols.
-fn read(request: ModelInferRequest) -> Result<InferRequest, Refusal> {
+pub(crate) fn read(request: ModelInferRequest) -> Result<InferRequest, Refusal> {
     let ModelInferRequest { id, inputs, outputs, raw_input_contents, .. } = request;
     let is_raw = !raw_input_contents.is_empty();
     if is_raw && raw_input_contents.len() != inputs.len() {

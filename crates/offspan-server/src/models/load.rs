@@ -33,6 +33,7 @@ pub(super) fn load(
         let signature = Signature::new(vec![input], has_threshold);
         let mut version = Version::new(names, detector, signature, stats, keep_samples);
         version.network = Some(network);
+        version.warm_up().map_err(|refusal| without_paths(refusal.reason))?;
         return Ok(version);
     }
     #[cfg(not(feature = "onnx"))]

@@ -48,10 +48,10 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// Loads everything that is there.
+    /// Loads everything that is there. What cannot be loaded is said, and the others are served, as after a change.
     ///
     /// # Errors
-    /// If anything cannot be loaded, two models have one name, or there are none.
+    /// If nothing can be loaded, or there is nothing.
     pub(crate) fn open(
         paths: &[PathBuf],
         stats: Arc<Stats>,
@@ -68,7 +68,8 @@ impl Repository {
         };
         repository.refresh(None);
         let index = repository.index();
-        if let Some(broken) = index.iter().find(|entry| !entry.reason.is_empty()) {
+        let broken = index.iter().find(|entry| !entry.reason.is_empty());
+        if let Some(broken) = broken.filter(|_| repository.all().is_empty()) {
             let name = format!("{}, version {}", broken.name, broken.version);
             return Err(ServeError::Model { name, reason: broken.reason.clone() });
         }

@@ -6,15 +6,18 @@ use std::time::SystemTime;
 
 use offspan::io::Dataset;
 use offspan::{Detector, Silent};
-use serde::Serialize;
 
 #[cfg(feature = "onnx")]
 use super::network::Network;
 use crate::batch::{Queue, Task};
 use crate::metrics::Histogram;
 use crate::protocol::answer::Verdicts;
+#[cfg(feature = "onnx")]
+use crate::protocol::element::Element;
 use crate::protocol::request::Inputs;
 use crate::protocol::signature::{Role, Signature};
+#[cfg(feature = "onnx")]
+use crate::protocol::tensor::Tensor;
 use crate::protocol::tensor::{BatchRows, Part};
 use crate::refusal::{Kind, Refusal};
 use crate::stats::ModelStats;
@@ -34,6 +37,8 @@ pub(crate) struct Version {
     pub(crate) stats: Arc<ModelStats>,
     /// Scores of this load, between bounds that follow from its calibration.
     pub(crate) scores: Histogram,
+    /// How many scores of the calibration lie in each part, where there is one.
+    pub(crate) calibration_counts: Option<Vec<u64>>,
     pub(crate) loaded: SystemTime,
     pub(crate) queue: Queue,
     flagged: Mutex<VecDeque<Flagged>>,
@@ -41,10 +46,10 @@ pub(crate) struct Version {
 }
 
 /// A row that was called OoD.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Flagged {
-    /// The request's id.
-    pub(crate) id: String,
+    /// The request's id, shortened.
+    pub(crate) id: Arc<str>,
     /// Its row in the request.
     pub(crate) row: usize,
     pub(crate) score: f64,
@@ -52,12 +57,11 @@ pub(crate) struct Flagged {
     /// Seconds since 1970.
     pub(crate) time: f64,
     /// The row itself, where it was asked to be kept.
-    #[serde(skip)]
     pub(crate) sample: Option<Vec<f32>>,
 }
 
 impl Version {
-    pub(super) fn new(
+    pub(crate) fn new(
         (name, version): (String, String),
         detector: Detector,
         signature: Signature,
@@ -65,6 +69,12 @@ impl Version {
         keep_samples: usize,
     ) -> Self {
         let bounds = score_bounds(detector.calibration().map_or(&[], |known| known.scores()));
+        let scores = Histogram::new(bounds.clone());
+        let calibration_counts = detector.calibration().map(|known| {
+            let calibration = Histogram::new(bounds);
+            calibration.add_all(known.scores().iter().copied());
+            calibration.counts()
+        });
         Version {
             name,
             version,
@@ -73,7 +83,8 @@ impl Version {
             network: None,
             signature,
             stats,
-            scores: Histogram::new(bounds),
+            scores,
+            calibration_counts,
             loaded: SystemTime::now(),
             queue: Queue::default(),
             flagged: Mutex::default(),
@@ -163,7 +174,7 @@ impl Version {
             let sample = (self.keep_samples > 0)
                 .then(|| task.inputs().tensors[0].1.singles(task.start + row, 1));
             flagged.push_back(Flagged {
-                id: task.id().to_owned(),
+                id: Arc::clone(task.id()),
                 row: task.start + row,
                 score: verdicts.scores[row],
                 p_value: verdicts.p_values[row],
@@ -192,7 +203,7 @@ impl Version {
     pub(super) fn warm_up(&self) -> Result<(), Refusal> {
         #[cfg(feature = "onnx")]
         if self.network.is_some() {
-            return Ok(());
+            return self.warm_up_network();
         }
         let width = self.detector.info().training.width;
         let row = ndarray::Array2::<f32>::from_elem((1, width), 0.5);
@@ -202,6 +213,48 @@ impl Version {
             Err(error) => Err(Refusal::new(Kind::Internal, error.to_string())),
         }
     }
+
+    /// A classifier that opens may still be one that cannot run.
+    #[cfg(feature = "onnx")]
+    fn warm_up_network(&self) -> Result<(), Refusal> {
+        let Some(input) = self.signature.inputs.first() else { return Ok(()) };
+        let sizes: Option<Vec<usize>> =
+            input.row.as_ref().and_then(|row| row.iter().copied().collect());
+        // Sizes that requests choose are known when one comes.
+        let Some(row) = sizes else { return Ok(()) };
+        let numbers = vec![0.5; row.iter().product()];
+        let shape = std::iter::once(1).chain(row).collect();
+        let data = Element::F32.encode(&numbers).into();
+        let tensor = Arc::new(Tensor { element: Element::F32, shape, data });
+        let inputs = Inputs { tensors: vec![(input.role.clone(), tensor)], rows: 1 };
+        self.score(&[(&inputs, 0, 1)]).map(drop).map_err(|refusal| {
+            let reason = format!("the classifier cannot run: {}", refusal.reason);
+            Refusal::new(Kind::Internal, reason)
+        })
+    }
+}
+
+#[cfg(test)]
+impl Version {
+    /// One of made-up rows of [`Version::SMALL_WIDTH`] numbers.
+    pub(crate) fn small(stats: &crate::stats::Stats) -> Self {
+        use crate::protocol::signature::Input;
+
+        let width = Self::SMALL_WIDTH;
+        let number = |(i, j): (usize, usize)| ((i * 7919 + j * 104_729) % 10_007) as f32;
+        let rows = ndarray::Array2::from_shape_fn((300, width), number);
+        let options = offspan::FitOptions { hold_out: Some(0.3), ..offspan::FitOptions::default() };
+        let knn = offspan::KnnParams { neighbours: 3, ..offspan::KnnParams::default() };
+        let data = Dataset::new("train", rows.view());
+        let detector = Detector::fit(&knn.into(), &data, None, &options).unwrap();
+        let row = Some(vec![Some(width)]);
+        let features = Input { name: "features".to_owned(), role: Role::Features, row };
+        let names = ("net".to_owned(), "1".to_owned());
+        let signature = Signature::new(vec![features], true);
+        Version::new(names, detector, signature, stats.model("net", "1"), 0)
+    }
+
+    pub(crate) const SMALL_WIDTH: usize = 4;
 }
 
 /// 40 parts of equal width over the calibration scores without their extremes, which would make all others one part.

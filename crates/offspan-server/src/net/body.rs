@@ -35,9 +35,52 @@ impl Budget {
     }
 }
 
-/// What a request holds until it is answered.
-#[derive(Clone, Default)]
-pub(crate) struct Held(Arc<Mutex<Vec<OwnedSemaphorePermit>>>);
+/// What a request holds until it is answered: its body, and what is made of it.
+#[derive(Clone)]
+pub(crate) struct Held {
+    budget: Budget,
+    paid: Arc<Mutex<Paid>>,
+}
+
+#[derive(Default)]
+struct Paid {
+    bytes: usize,
+    units: usize,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Held {
+    fn new(budget: Budget) -> Self {
+        Held { budget, paid: Arc::default() }
+    }
+
+    /// Takes memory for more bytes.
+    pub(crate) fn take(&self, bytes: usize) -> Result<(), Refusal> {
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        paid.bytes = paid.bytes.saturating_add(bytes);
+        let all = paid.bytes.div_ceil(UNIT);
+        if all > self.budget.all {
+            let reason = format!(
+                "expected a request that takes at most {} bytes of memory when it is read, got more",
+                UNIT * self.budget.all
+            );
+            return Err(Refusal::new(Kind::Large, reason));
+        }
+        let busy =
+            || Refusal::new(Kind::Busy, "the memory for requests is used up; try again soon");
+        if all > paid.units {
+            let units = u32::try_from(all - paid.units).map_err(|_| busy())?;
+            let permit = Arc::clone(&self.budget.units).try_acquire_many_owned(units);
+            let permit = permit.map_err(|_| busy())?;
+            match &mut paid.permit {
+                Some(known) => known.merge(permit),
+                none => *none = Some(permit),
+            }
+            paid.units = all;
+        }
+        Ok(())
+    }
+}
 
 /// Bounds of one body.
 #[derive(Clone)]
@@ -55,15 +98,14 @@ pub(crate) struct Bounded {
     bounds: Bounds,
     held: Held,
     seen: usize,
-    paid: usize,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Bounded {
     pub(crate) fn new(body: Body, bounds: Bounds) -> (Self, Held) {
-        let held = Held::default();
+        let held = Held::new(bounds.budget.clone());
         let timer = Box::pin(sleep_until(bounds.deadline));
-        let bounded = Bounded { body, bounds, held: held.clone(), seen: 0, paid: 0, timer };
+        let bounded = Bounded { body, bounds, held: held.clone(), seen: 0, timer };
         (bounded, held)
     }
 
@@ -75,16 +117,7 @@ impl Bounded {
             let reason = format!("expected a body of at most {most} bytes, got more");
             return Err(Refusal::new(Kind::Large, reason));
         }
-        let units = self.seen.div_ceil(UNIT).saturating_sub(self.paid);
-        if units > 0 {
-            let permit = Arc::clone(&self.bounds.budget.units).try_acquire_many_owned(units as u32);
-            let permit = permit.map_err(|_| {
-                Refusal::new(Kind::Busy, "the memory for requests is used up; try again soon")
-            })?;
-            self.held.0.lock().unwrap_or_else(PoisonError::into_inner).push(permit);
-            self.paid += units;
-        }
-        Ok(())
+        self.held.take(bytes)
     }
 
     fn failed(&self, refusal: Refusal) -> axum::Error {
@@ -164,7 +197,8 @@ mod tests {
         let body = || Body::from(vec![0u8; 10_000]);
         assert_eq!(kind(body(), bounds(10_000, 1 << 20)).await, None);
         assert_eq!(kind(body(), bounds(9_999, 1 << 20)).await, Some(Kind::Large));
-        assert_eq!(kind(body(), bounds(10_000, 8_192)).await, Some(Kind::Busy));
+        // What does not fit when all is free never will.
+        assert_eq!(kind(body(), bounds(10_000, 8_192)).await, Some(Kind::Large));
         // Memory comes back when a request is answered.
         let shared = bounds(10_000, 12_288);
         for _ in 0..5 {

@@ -54,22 +54,19 @@ pub(crate) struct Listener {
     socket: TcpListener,
     pub(crate) address: SocketAddr,
     speaks: Speaks,
-    router: Router,
+    /// What is served there: nothing, until it is set.
+    pub(crate) router: Router,
 }
 
 impl Listener {
-    pub(crate) async fn bind(
-        address: &str,
-        speaks: Speaks,
-        router: Router,
-    ) -> Result<Self, ServeError> {
+    pub(crate) async fn bind(address: &str, speaks: Speaks) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.to_owned(), source };
         let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
         for found in lookup_host(address).await.map_err(failed)? {
             match TcpListener::bind(found).await {
                 Ok(socket) => {
                     let address = socket.local_addr().map_err(failed)?;
-                    return Ok(Listener { socket, address, speaks, router });
+                    return Ok(Listener { socket, address, speaks, router: Router::new() });
                 }
                 Err(error) => last = error,
             }

@@ -1,5 +1,7 @@
 //! Scores, p-values and decisions of one request.
 
+use std::ops::Range;
+
 use super::request::Wanted;
 use super::signature::Output;
 
@@ -26,6 +28,16 @@ impl Verdicts {
     /// Numbers of rows.
     pub(crate) fn rows(&self) -> usize {
         self.scores.len()
+    }
+
+    /// Those of some rows.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Verdicts {
+        let decided = if self.p_values.is_empty() { 0..0 } else { rows.clone() };
+        Verdicts {
+            scores: self.scores[rows].to_vec(),
+            p_values: self.p_values[decided.clone()].to_vec(),
+            is_out: self.is_out[decided].to_vec(),
+        }
     }
 
     /// An output's bytes, little end first.

@@ -66,6 +66,7 @@ impl Element {
             // Straight to where they are needed.
             Element::F32 => {
                 fetch(bytemuck::cast_slice_mut(out));
+                #[cfg(target_endian = "big")]
                 out.iter_mut().for_each(|x| *x = f32::from_bits(u32::from_le(x.to_bits())));
             }
             Element::F16 | Element::Bf16 => {

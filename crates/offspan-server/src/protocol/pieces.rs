@@ -51,6 +51,12 @@ impl Pieces {
         part
     }
 
+    /// How often a byte is there.
+    pub(crate) fn count(&self, byte: u8) -> usize {
+        let of = |piece: &Bytes| piece.iter().filter(|&&found| found == byte).count();
+        self.pieces.iter().map(of).sum()
+    }
+
     /// All bytes in one; they are copied only where there are several pieces.
     pub(crate) fn joined(&self) -> Bytes {
         match self.pieces.as_slice() {

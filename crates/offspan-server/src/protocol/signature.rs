@@ -1,5 +1,7 @@
 //! What a model takes and gives.
 
+use std::sync::Arc;
+
 use super::tensor::Tensor;
 use crate::refusal::Refusal;
 
@@ -138,11 +140,34 @@ impl Signature {
 
 /// What somebody sent, short enough for a message.
 pub(crate) fn shown(text: &str) -> String {
-    const LONGEST: usize = 64;
-    let mut short: String =
-        text.chars().take(LONGEST).map(|c| if c.is_control() { '?' } else { c }).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    shortened(text, 64)
+}
+
+/// A request's id, short enough to be kept beside each of its rows.
+pub(crate) fn shown_id(id: &str) -> Arc<str> {
+    shortened(id, 128).into()
+}
+
+/// At most this many characters.
+fn shortened(text: &str, longest: usize) -> String {
+    let mut chars = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    let mut short: String = chars.by_ref().take(longest).collect();
+    if chars.next().is_some() {
+        short.pop();
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_short_whatever_was_sent() {
+        assert_eq!(shown("net\n7"), "net?7");
+        assert_eq!(&*shown_id(&"é".repeat(128)), "é".repeat(128));
+        let long = shown_id(&"x".repeat(5_000_000));
+        assert_eq!((long.chars().count(), long.ends_with("x…")), (128, true));
+    }
 }

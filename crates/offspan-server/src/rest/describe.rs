@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 use super::answer::{JSON, document, or_refused, with_body};
+use super::named::Named;
 use crate::app::App;
 use crate::models::Version;
 use crate::protocol::signature::{Input, Output};
@@ -15,15 +16,6 @@ use crate::protocol::signature::{Input, Output};
 /// What the server is called, and what it does beyond the protocol.
 pub(crate) const NAME: &str = "offspan";
 pub(crate) const EXTENSIONS: [&str; 2] = ["binary_tensor_data", "model_repository"];
-
-/// Names of a path: a model, and its version where one is asked for.
-pub(crate) type Named = Path<Vec<(String, String)>>;
-
-/// The model and version that a path names.
-pub(crate) fn names(path: &Named) -> (&str, Option<&str>) {
-    let of = |key: &str| path.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
-    (of("model").unwrap_or_default(), of("version"))
-}
 
 pub(super) async fn live() -> Response {
     document(&json!({ "live": true }))
@@ -41,8 +33,8 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn model_ready(State(app): State<Arc<App>>, path: Named) -> Response {
-    let (name, version) = names(&path);
-    match app.repository.find(name, version) {
+    let name = path.model();
+    match app.repository.find(name, path.version()) {
         Ok(_) => health(true, &json!({ "name": name, "ready": true })),
         Err(refusal) => {
             health(false, &json!({ "name": name, "ready": false, "error": refusal.reason }))
@@ -56,8 +48,7 @@ pub(super) async fn server() -> Response {
 }
 
 pub(super) async fn model(State(app): State<Arc<App>>, path: Named) -> Response {
-    let (name, version) = names(&path);
-    or_refused(app.repository.find(name, version).map(|version| {
+    or_refused(app.repository.find(path.model(), path.version()).map(|version| {
         let versions = app.repository.versions(&version.name);
         document(&about(&version, &versions))
     }))

@@ -12,9 +12,22 @@ use crate::refusal::{Kind, Refusal};
 /// Answers shorter than this are not worth it.
 pub(crate) const SHORTEST: usize = 512;
 
+/// Bytes that are unpacked before their memory is asked for.
+const STEP: usize = 64 << 10;
+
 /// The bytes that were compressed, at most `most` of them.
 pub(crate) fn decode(encoding: &str, body: &[u8], most: usize) -> Result<Vec<u8>, Refusal> {
-    let decoder: Box<dyn Read + '_> = match encoding.trim().to_ascii_lowercase().as_str() {
+    decode_paid(encoding, body, most, &mut |_| Ok(()))
+}
+
+/// The same, where `pay` is asked for the memory of every step, and may refuse it.
+pub(crate) fn decode_paid(
+    encoding: &str,
+    body: &[u8],
+    most: usize,
+    pay: &mut dyn FnMut(usize) -> Result<(), Refusal>,
+) -> Result<Vec<u8>, Refusal> {
+    let mut decoder: Box<dyn Read + '_> = match encoding.trim().to_ascii_lowercase().as_str() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(body)),
         "deflate" => Box::new(ZlibDecoder::new(body)),
         _ => {
@@ -24,16 +37,21 @@ pub(crate) fn decode(encoding: &str, body: &[u8], most: usize) -> Result<Vec<u8>
         }
     };
     let mut bytes = Vec::new();
-    decoder
-        .take(most as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Refusal::bad(format!("the body is not {}: {error}", shown(encoding))))?;
-    if bytes.len() > most {
-        let reason =
-            format!("expected a body of at most {most} bytes when it is unpacked, got more");
-        return Err(Refusal::new(Kind::Large, reason));
+    loop {
+        let count =
+            decoder.by_ref().take(STEP as u64).read_to_end(&mut bytes).map_err(|error| {
+                Refusal::bad(format!("the body is not {}: {error}", shown(encoding)))
+            })?;
+        if bytes.len() > most {
+            let reason =
+                format!("expected a body of at most {most} bytes when it is unpacked, got more");
+            return Err(Refusal::new(Kind::Large, reason));
+        }
+        if count == 0 {
+            return Ok(bytes);
+        }
+        pay(count)?;
     }
-    Ok(bytes)
 }
 
 /// Whether an `Accept-Encoding` asks for gzip.
@@ -66,6 +84,14 @@ mod tests {
         assert_eq!(decode("gzip", &packed, text.len()).unwrap(), text);
         assert_eq!(decode("gzip", &packed, text.len() - 1).unwrap_err().kind, Kind::Large);
         assert_eq!(decode("gzip", &packed[..50], 1 << 20).unwrap_err().kind, Kind::Bad);
+        let mut left = 70_000;
+        let mut pay = |bytes: usize| {
+            let enough = left >= bytes;
+            left = left.saturating_sub(bytes);
+            if enough { Ok(()) } else { Err(Refusal::new(Kind::Busy, "no more")) }
+        };
+        let refused = decode_paid("gzip", &packed, text.len(), &mut pay).unwrap_err();
+        assert_eq!(refused.kind, Kind::Busy);
         assert_eq!(decode("br", &packed, 1 << 20).unwrap_err().kind, Kind::Encoding);
     }
 

@@ -10,11 +10,11 @@ use axum::response::Response;
 use http_body_util::BodyExt;
 
 use super::answer::{JSON, or_refused, with_body};
-use super::describe::{Named, names};
+use super::named::Named;
 use super::{encoding, json};
 use crate::app::{App, Arrived};
 use crate::models::Version;
-use crate::net::body::refusal_of;
+use crate::net::body::{Held, refusal_of};
 use crate::protocol::answer::Answer;
 use crate::protocol::pieces::Pieces;
 use crate::protocol::request::InferRequest;
@@ -32,14 +32,15 @@ pub(super) async fn infer(
     path: Named,
     Extension(arrived): Extension<Arrived>,
     Extension(trace): Extension<Trace>,
+    Extension(held): Extension<Held>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let (name, number) = names(&path);
-    let version = app.repository.find(name, number);
+    let version = app.repository.find(path.model(), path.version());
     let (version, result) = match version {
         Ok(version) => {
-            let result = answer(&app, &version, &headers, body, &trace, arrived).await;
+            let body = Received { headers: &headers, body, held };
+            let result = answer(&app, &version, body, &trace, arrived).await;
             (Some(version), result)
         }
         Err(refusal) => (None, Err(refusal)),
@@ -49,22 +50,30 @@ pub(super) async fn infer(
     response
 }
 
+/// A body, what is said of it, and the memory that it holds.
+struct Received<'h> {
+    headers: &'h HeaderMap,
+    body: Body,
+    held: Held,
+}
+
 async fn answer(
     app: &App,
     version: &Arc<Version>,
-    headers: &HeaderMap,
-    body: Body,
+    received: Received<'_>,
     trace: &Trace,
     arrived: Arrived,
 ) -> Result<Response, Refusal> {
+    let Received { headers, body, held } = received;
     let body = collect(body).await?;
-    let body = unpack(headers, body, app.config.max_body).await?;
+    let body = unpack(app, headers, body, &held).await?;
     let request = match header_length(headers)? {
         Some(0) => InferRequest::raw(&version.signature, body)?,
         length => {
             let length = length.unwrap_or(body.len());
+            held.take(json::room_for_numbers(&body, length))?;
             if length > LONG {
-                on_a_thread(move || json::read(&body, length)).await?
+                on_a_thread(app, move || json::read(&body, length)).await?
             } else {
                 json::read(&body, length)?
             }
@@ -74,7 +83,8 @@ async fn answer(
     Ok(respond(headers, &answer))
 }
 
-async fn collect(mut body: Body) -> Result<Pieces, Refusal> {
+/// All of a body.
+pub(crate) async fn collect(mut body: Body) -> Result<Pieces, Refusal> {
     let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.map_err(|error| refusal_of(&error))?.into_data() {
@@ -84,20 +94,31 @@ async fn collect(mut body: Body) -> Result<Pieces, Refusal> {
     Ok(pieces)
 }
 
-async fn unpack(headers: &HeaderMap, body: Pieces, most: usize) -> Result<Pieces, Refusal> {
+async fn unpack(
+    app: &App,
+    headers: &HeaderMap,
+    body: Pieces,
+    held: &Held,
+) -> Result<Pieces, Refusal> {
     let Some(name) = headers.get(header::CONTENT_ENCODING) else { return Ok(body) };
     let name = name.to_str().unwrap_or("?").to_owned();
     if name.eq_ignore_ascii_case("identity") {
         return Ok(body);
     }
-    on_a_thread(move || encoding::decode(&name, &body.joined(), most)).await.map(Pieces::from)
+    let (most, held) = (app.config.max_body, held.clone());
+    let work =
+        move || encoding::decode_paid(&name, &body.joined(), most, &mut |bytes| held.take(bytes));
+    on_a_thread(app, work).await.map(Pieces::from)
 }
 
+/// Work that takes long. No more of it at a time than there are cores: more would only hold more memory for longer.
 async fn on_a_thread<T: Send + 'static>(
+    app: &App,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let failed = |_| Refusal::new(Kind::Internal, "reading the request failed");
-    tokio::task::spawn_blocking(work).await.map_err(failed)?
+    let failed = || Refusal::new(Kind::Internal, "reading the request failed");
+    let _turn = app.readers.acquire().await.map_err(|_| failed())?;
+    tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
 }
 
 /// How long the JSON is, where tensors follow it.

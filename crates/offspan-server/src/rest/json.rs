@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -55,14 +55,43 @@ struct Flat(Vec<f64>);
 
 impl<'de> Deserialize<'de> for Flat {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut numbers = Vec::new();
-        deserializer.deserialize_seq(Numbers(&mut numbers))?;
-        Ok(Flat(numbers))
+        let mut nested = Nested::default();
+        deserializer.deserialize_seq(Numbers { nested: &mut nested, depth: 0 })?;
+        match nested.numbers_at {
+            Some(depth) if depth != nested.sizes.len() => {
+                Err(D::Error::custom("expected numbers or lists in a list, got both"))
+            }
+            _ => Ok(Flat(nested.numbers)),
+        }
     }
 }
 
+/// What was found in lists so far.
+#[derive(Default)]
+struct Nested {
+    numbers: Vec<f64>,
+    /// Entries of the lists at each depth: as many in one as in another, or it would be no tensor.
+    sizes: Vec<Option<usize>>,
+    /// How many lists are around a number.
+    numbers_at: Option<usize>,
+}
+
 /// Puts what it visits behind the numbers that are there.
-struct Numbers<'n>(&'n mut Vec<f64>);
+struct Numbers<'n> {
+    nested: &'n mut Nested,
+    /// How many lists are around it.
+    depth: usize,
+}
+
+impl Numbers<'_> {
+    fn take<E: Error>(self, number: f64) -> Result<(), E> {
+        if *self.nested.numbers_at.get_or_insert(self.depth) != self.depth {
+            return Err(E::custom("expected numbers or lists in a list, got both"));
+        }
+        self.nested.numbers.push(number);
+        Ok(())
+    }
+}
 
 impl<'de> Visitor<'de> for Numbers<'_> {
     type Value = ();
@@ -71,35 +100,50 @@ impl<'de> Visitor<'de> for Numbers<'_> {
         f.write_str("numbers, or lists of numbers")
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.0.push(number);
-        Ok(())
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.take(number)
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.0.push(number as f64);
-        Ok(())
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.take(number as f64)
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.0.push(number as f64);
-        Ok(())
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.take(number as f64)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Entry(&mut *self.0))?.is_some() {}
+        let Numbers { nested, depth } = self;
+        if nested.sizes.len() == depth {
+            nested.sizes.push(None);
+        }
+        let mut count = 0;
+        while list.next_element_seed(Numbers { nested: &mut *nested, depth: depth + 1 })?.is_some()
+        {
+            count += 1;
+        }
+        let expected = *nested.sizes[depth].get_or_insert(count);
+        if count != expected {
+            return Err(A::Error::custom(format!(
+                "expected lists of as many entries as the first one, {expected}, got {count}"
+            )));
+        }
         Ok(())
     }
 }
 
-struct Entry<'n>(&'n mut Vec<f64>);
-
-impl<'de> serde::de::DeserializeSeed<'de> for Entry<'_> {
+impl<'de> DeserializeSeed<'de> for Numbers<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(Numbers(self.0))
+        deserializer.deserialize_any(self)
     }
+}
+
+/// About what the numbers of a text take when it is read: each has a comma before it or a bracket.
+pub(crate) fn room_for_numbers(body: &Pieces, header: usize) -> usize {
+    let text = body.slice(0..header.min(body.len()));
+    size_of::<f64>() * text.count(b',')
 }
 
 /// Reads a request whose first `header` bytes are JSON, and the rest tensors.
@@ -287,6 +331,16 @@ mod tests {
             (
                 input(r#""shape":[9223372036854775807,9,9],"datatype":"FP32","data":[]"#),
                 "more numbers than there can be",
+            ),
+            (
+                input(r#""shape":[2,4],"datatype":"FP32","data":[[1,2,3],[4,5,6,7,8]]"#),
+                "as many entries as the first one, 3, got 5",
+            ),
+            (input(r#""shape":[3],"datatype":"FP32","data":[1,[2,3]]"#), "got both"),
+            (input(r#""shape":[1],"datatype":"FP32","data":[[],1]"#), "got both"),
+            (
+                input(r#""shape":[4],"datatype":"FP32","data":[[[1],[2]],[[3,4]]]"#),
+                "as many entries",
             ),
             ("{}".to_owned(), "missing field `inputs`"),
         ];

@@ -2,9 +2,10 @@
 
 pub(crate) mod answer;
 pub(crate) mod describe;
-mod encoding;
+pub(crate) mod encoding;
 mod infer;
-mod json;
+pub(crate) mod json;
+pub(crate) mod named;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 
+pub(crate) use self::infer::collect;
 use crate::app::App;
 use crate::refusal::{Kind, Refusal};
 

@@ -1,21 +1,28 @@
 //! The thread that feeds monitors. Scores come in the order in which batches ended.
 
-use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use offspan::{AlarmKind, Monitor};
+use offspan::Monitor;
 
 use super::alarm::AlarmEvent;
-use super::state::{About, StateFolder};
+use super::state::{About, KINDS, StateFolder};
+use crate::batch::panic_words;
 use crate::clock;
 use crate::models::Version;
 use crate::refusal::{Kind, Refusal};
+use crate::stats::Stats;
 
-/// Batches that wait for their monitor. Beyond that scoring waits, so that no score is left out.
-const WAITING: usize = 4096;
+/// Scores are taken together for so long, or until there are enough of them.
+const GATHERED: Duration = Duration::from_millis(20);
+const ENOUGH: usize = 4096;
+/// Scores that wait for their monitor. Beyond that scoring waits, so that none is left out.
+const MOST_WAITING: usize = 1 << 20;
 
 /// How drift is watched.
 pub(crate) struct WatchOptions {
@@ -42,18 +49,71 @@ pub(crate) struct WatchView {
 }
 
 enum Message {
-    Scores(Arc<Version>, Vec<f64>),
-    /// Takes up the stream of a version, before its first scores come.
-    Watch(Arc<Version>),
+    /// Takes up the streams of these versions, before their first scores come, and drops those of versions that are not
+    /// known any more.
+    Watch(Vec<Arc<Version>>, HashSet<Key>),
     /// Begins a new stream.
     Reset(Arc<Version>, SyncSender<Result<(), Refusal>>),
     /// Saves everything and ends.
     End,
 }
 
+/// Scores of each version, in the order in which its batches ended.
+type Scores = Vec<(Arc<Version>, Vec<f64>)>;
+
+/// What waits for the thread.
+#[derive(Default)]
+struct Desk {
+    scores: Scores,
+    /// How many of them there are.
+    rows: usize,
+    /// Done after the scores that were there before them.
+    messages: Vec<Message>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    desk: Mutex<Desk>,
+    /// There is something to do.
+    news: Condvar,
+    /// There is room for more scores.
+    room: Condvar,
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that waits, when there is something worth waking for, or nothing until then.
+    fn take(&self, until: Instant) -> (Scores, Vec<Message>) {
+        let mut desk = self.desk();
+        let mut gathered_until: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if desk.rows > 0 && gathered_until.is_none() {
+                gathered_until = Some(now + GATHERED);
+            }
+            let end = gathered_until.unwrap_or(until);
+            let enough = !desk.messages.is_empty() || desk.rows >= ENOUGH;
+            if enough || end <= now {
+                break;
+            }
+            let waited = self.news.wait_timeout(desk, end - now);
+            desk = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        desk.rows = 0;
+        let taken = (std::mem::take(&mut desk.scores), std::mem::take(&mut desk.messages));
+        drop(desk);
+        self.room.notify_all();
+        taken
+    }
+}
+
 /// The way to the thread.
 pub(crate) struct Monitors {
-    sender: SyncSender<Message>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -61,41 +121,89 @@ impl Monitors {
     /// Starts the thread; `tell` gets every alarm.
     pub(crate) fn start(
         options: WatchOptions,
+        stats: Arc<Stats>,
         tell: Box<dyn Fn(AlarmEvent) + Send>,
     ) -> std::io::Result<Self> {
-        let (sender, receiver) = sync_channel(WAITING);
-        let worker = Worker { options, tell, streams: HashMap::new() };
+        let shared = Arc::new(Shared::default());
+        let worker = Worker { options, stats, tell, streams: HashMap::new() };
         let builder = std::thread::Builder::new().name("monitors".to_owned());
-        let thread = builder.spawn(move || worker.run(&receiver))?;
-        Ok(Monitors { sender, thread: Mutex::new(Some(thread)) })
+        let theirs = Arc::clone(&shared);
+        let thread = builder.spawn(move || worker.run(&theirs))?;
+        Ok(Monitors { shared, thread: Mutex::new(Some(thread)) })
     }
 
+    /// Puts scores beside those that wait. The thread is woken for the first of them and when there are enough, not for
+    /// every batch: a small request should not pay for it.
     pub(crate) fn scores(&self, version: &Arc<Version>, scores: Vec<f64>) {
-        // The thread ends last, so somebody listens.
-        let _ = self.sender.send(Message::Scores(Arc::clone(version), scores));
+        let mut desk = self.shared.desk();
+        while desk.rows >= MOST_WAITING && !desk.ended {
+            desk = self.shared.room.wait(desk).unwrap_or_else(PoisonError::into_inner);
+        }
+        if desk.ended {
+            return;
+        }
+        let before = desk.rows;
+        desk.rows += scores.len();
+        let wakes = before == 0 || (before < ENOUGH && desk.rows >= ENOUGH);
+        match desk.scores.iter_mut().find(|(known, _)| Arc::ptr_eq(known, version)) {
+            Some((_, waiting)) => waiting.extend(scores),
+            None => desk.scores.push((Arc::clone(version), scores)),
+        }
+        drop(desk);
+        if wakes {
+            self.shared.news.notify_one();
+        }
     }
 
-    /// Takes up the stream of a version: what was known of it is seen at once.
-    pub(crate) fn watch(&self, version: &Arc<Version>) {
-        let _ = self.sender.send(Message::Watch(Arc::clone(version)));
+    /// Takes up the streams of these versions: what was known of them is seen at once. Those of versions that are neither
+    /// among them nor among `known` are dropped.
+    pub(crate) fn watch(&self, versions: Vec<Arc<Version>>, known: HashSet<Key>) {
+        self.send(Message::Watch(versions, known));
     }
 
     /// Begins a new stream, after somebody acted on an alarm. Waits until it is done.
     pub(crate) fn reset(&self, version: &Arc<Version>) -> Result<(), Refusal> {
         let (reply, answer) = sync_channel(1);
-        let gone = || Refusal::new(Kind::Unavailable, "the server is about to end");
-        self.sender.send(Message::Reset(Arc::clone(version), reply)).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())?
+        self.send(Message::Reset(Arc::clone(version), reply));
+        let gone = |_| Refusal::new(Kind::Unavailable, "the server is about to end");
+        answer.recv().map_err(gone)?
     }
 
     /// Saves everything and ends the thread.
     pub(crate) fn stop(&self) {
-        let _ = self.sender.send(Message::End);
+        self.send(Message::End);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
     }
+
+    fn send(&self, message: Message) {
+        let mut desk = self.shared.desk();
+        // What comes after the end is dropped, so that nobody waits for an answer.
+        if !desk.ended {
+            desk.ended = matches!(message, Message::End);
+            desk.messages.push(message);
+        }
+        drop(desk);
+        self.shared.news.notify_one();
+    }
+}
+
+/// A server that could not start keeps no thread, and no folder of states, behind.
+impl Drop for Monitors {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Why a new stream begins.
+#[derive(Clone, Copy)]
+enum After {
+    /// The one before was as long as it may be, or was lost. Alarms stay.
+    Full,
+    /// Somebody acted on an alarm.
+    Reset,
 }
 
 /// The stream of one version.
@@ -107,38 +215,69 @@ struct Stream {
     changed: bool,
 }
 
+/// A model's name and version.
 type Key = (String, String);
 
 struct Worker {
     options: WatchOptions,
+    stats: Arc<Stats>,
     tell: Box<dyn Fn(AlarmEvent) + Send>,
     /// None for versions without a threshold, which cannot be watched.
     streams: HashMap<Key, Option<Stream>>,
 }
 
 impl Worker {
-    fn run(mut self, receiver: &Receiver<Message>) {
+    fn run(mut self, shared: &Shared) {
         let every = self.options.save_every;
         let mut next_save = Instant::now() + every;
-        loop {
-            let wait = next_save.saturating_duration_since(Instant::now());
-            match receiver.recv_timeout(wait) {
-                Ok(Message::Scores(version, scores)) => self.take(&version, &scores),
-                Ok(Message::Watch(version)) => {
-                    self.stream(&version);
+        let mut ended = false;
+        while !ended {
+            let (scores, messages) = shared.take(next_save);
+            for (version, scores) in scores {
+                if self.guarded(|worker| worker.take(&version, &scores)).is_none() {
+                    // What a panic left may be half done. The times of alarms are whole.
+                    let _ = self.guarded(|worker| worker.renew(&version, After::Full));
                 }
-                Ok(Message::Reset(version, reply)) => {
-                    let _ = reply.send(self.reset(&version));
-                }
-                Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {}
             }
-            if Instant::now() >= next_save {
-                self.save();
+            for message in messages {
+                match message {
+                    Message::Watch(versions, known) => {
+                        let _ = self.guarded(|worker| worker.watch(&versions, &known));
+                    }
+                    Message::Reset(version, reply) => {
+                        let failed = || Err(Refusal::new(Kind::Internal, "the reset failed"));
+                        let result = self.guarded(|worker| worker.reset(&version));
+                        let _ = reply.send(result.unwrap_or_else(failed));
+                    }
+                    Message::End => ended = true,
+                }
+            }
+            if ended || Instant::now() >= next_save {
+                let _ = self.guarded(Worker::save);
                 next_save = Instant::now() + every;
             }
         }
-        self.save();
+    }
+
+    /// Watching goes on where a part of it panics.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Worker) -> T) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut *self)));
+        let told = |panic: Box<dyn Any + Send>| {
+            tracing::error!("watching failed: {}", panic_words(&*panic));
+            self.stats.watch_failures.add(1);
+        };
+        result.map_err(told).ok()
+    }
+
+    fn watch(&mut self, versions: &[Arc<Version>], known: &HashSet<Key>) {
+        for version in versions {
+            self.stream(version);
+        }
+        if self.streams.keys().any(|key| !known.contains(key)) {
+            // A version whose folder comes back goes on where it was.
+            self.save();
+            self.streams.retain(|key, _| known.contains(key));
+        }
     }
 
     /// The stream of a version, begun or taken up when its first scores come, and anew when another detector was loaded.
@@ -172,51 +311,65 @@ impl Worker {
         }
         let saved = self.options.folder.as_ref();
         let saved = saved.and_then(|folder| folder.load(&version.name, &version.version, &fresh));
-        let (monitor, about) = saved
+        let (monitor, mut about) = saved
             .unwrap_or_else(|| (fresh, About { began: clock::unix_seconds(), ..About::default() }));
+        for alarm in monitor.alarms() {
+            // Raised, but nobody knows when: the beginning is the best that can be said.
+            about.raise(alarm.kind, about.began);
+        }
         let stream = Stream { monitor, about, version: weak, changed: false };
-        let mut view = version.stats.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut view = lock_view(version);
         view.saved_rows = if self.options.folder.is_some() { stream.monitor.rows() } else { 0 };
         drop(view);
         show(&stream, version);
         Some(stream)
     }
 
-    fn take(&mut self, version: &Arc<Version>, scores: &[f64]) {
+    fn take(&mut self, version: &Arc<Version>, mut scores: &[f64]) {
         let most = self.options.rows;
-        let Some(stream) = self.stream(version) else { return };
-        if stream.monitor.rows() + scores.len() > most {
+        while !scores.is_empty() {
+            let Some(stream) = self.stream(version) else { return };
             let rows = stream.monitor.rows();
-            tracing::info!(
-                model = version.name,
-                rows,
-                "the monitor's stream is full: a new one begins"
-            );
-            self.renew(version);
+            if rows >= most {
+                tracing::info!(
+                    model = version.name,
+                    rows,
+                    "the monitor's stream is full: a new one begins"
+                );
+                self.renew(version, After::Full);
+                continue;
+            }
+            let (now, later) = scores.split_at(scores.len().min(most - rows));
+            self.update(version, now);
+            scores = later;
         }
+    }
+
+    /// Gives scores to the stream, and tells of alarms that nobody was told of yet.
+    fn update(&mut self, version: &Arc<Version>, scores: &[f64]) {
         let Some(stream) = self.stream(version) else { return };
         let alarms = match stream.monitor.update(scores) {
             Ok(report) => report.alarms,
             Err(error) => {
                 tracing::error!(model = version.name, "scores could not be watched: {error}");
+                self.stats.watch_failures.add(1);
                 return;
             }
         };
         stream.changed = true;
         let now = clock::unix_seconds();
-        for alarm in &alarms {
-            stream.about.alarm_times[index(alarm.kind)] = Some(now);
-            let mut view = version.stats.watch.lock().unwrap_or_else(PoisonError::into_inner);
-            view.alarms_raised += 1;
+        let mut events = Vec::new();
+        for alarm in alarms {
+            // A stream that began anew finds again what is known already.
+            if !stream.about.raise(alarm.kind, now) {
+                continue;
+            }
+            let evidence = stream.monitor.evidence(alarm.kind);
+            let options = stream.monitor.options();
+            events.push(AlarmEvent::new(version, alarm, evidence.log10, options, now));
         }
+        lock_view(version).alarms_raised += events.len() as u64;
         show(stream, version);
-        let events: Vec<AlarmEvent> = alarms
-            .iter()
-            .map(|alarm| {
-                let evidence = stream.monitor.evidence(alarm.kind);
-                AlarmEvent::new(version, *alarm, evidence.log10, stream.monitor.options(), now)
-            })
-            .collect();
         for event in events {
             tracing::warn!(
                 model = version.name,
@@ -230,11 +383,16 @@ impl Worker {
     }
 
     /// A fresh stream in place of the one that is there.
-    fn renew(&mut self, version: &Arc<Version>) {
+    fn renew(&mut self, version: &Arc<Version>, after: After) {
         let Some(calibration) = version.detector.calibration() else { return };
         let Ok(monitor) = Monitor::of(calibration, self.options.false_alarm, 0) else { return };
         if let Some(stream) = self.stream(version) {
-            let about = About { began: clock::unix_seconds(), ..About::default() };
+            let alarm_times = match after {
+                // The world has not changed back because we have seen much of it.
+                After::Full => stream.about.alarm_times,
+                After::Reset => [None, None],
+            };
+            let about = About { began: clock::unix_seconds(), alarm_times };
             *stream = Stream { monitor, about, version: Arc::downgrade(version), changed: true };
             show(stream, version);
         }
@@ -245,7 +403,7 @@ impl Worker {
             let reason = "the model has no threshold, so nothing is watched";
             return Err(Refusal::bad(reason));
         }
-        self.renew(version);
+        self.renew(version, After::Reset);
         if let Some(folder) = &self.options.folder {
             folder.remove(&version.name, &version.version).map_err(|error| {
                 tracing::error!(
@@ -276,7 +434,7 @@ impl Worker {
             }
             stream.changed = result.is_err();
             if let Some(version) = stream.version.upgrade() {
-                let mut view = version.stats.watch.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut view = lock_view(&version);
                 view.save_failed = result.is_err();
                 if result.is_ok() {
                     view.saved_rows = stream.monitor.rows();
@@ -286,24 +444,102 @@ impl Worker {
     }
 }
 
-fn index(kind: AlarmKind) -> usize {
-    match kind {
-        AlarmKind::Share => 0,
-        AlarmKind::Distribution => 1,
-    }
+fn lock_view(version: &Version) -> MutexGuard<'_, WatchView> {
+    version.stats.watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn show(stream: &Stream, version: &Version) {
-    let mut view = version.stats.watch.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut view = lock_view(version);
     view.active = true;
     view.rows = stream.monitor.rows();
-    view.evidence =
-        [AlarmKind::Share, AlarmKind::Distribution].map(|kind| stream.monitor.evidence(kind).log10);
+    view.evidence = KINDS.map(|kind| stream.monitor.evidence(kind).log10);
     view.needed = (2.0 / stream.monitor.options().false_alarm).log10();
     view.began = stream.about.began;
-    view.alarm_times = [AlarmKind::Share, AlarmKind::Distribution].map(|kind| {
-        let raised = stream.monitor.alarms().iter().any(|alarm| alarm.kind == kind);
-        // Raised, but nobody knows when: the beginning is the best that can be said.
-        raised.then(|| stream.about.alarm_times[index(kind)].unwrap_or(stream.about.began))
-    });
+    view.alarm_times = stream.about.alarm_times;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(stats: &Stats) -> Arc<Version> {
+        Arc::new(Version::small(stats))
+    }
+
+    fn options(rows: usize) -> WatchOptions {
+        let save_every = Duration::from_secs(3600);
+        WatchOptions { false_alarm: 0.01, rows, folder: None, save_every }
+    }
+
+    #[test]
+    fn an_alarm_stays_and_is_told_once_until_somebody_resets_it() {
+        let stats = Arc::new(Stats::new(1));
+        let version = version(&stats);
+        let (sender, told) = std::sync::mpsc::channel();
+        let tell = Box::new(move |event| sender.send(event).unwrap());
+        let mut worker = Worker { options: options(1000), stats, tell, streams: HashMap::new() };
+        let out = vec![-1e9; 600];
+        worker.take(&version, &out);
+        let first = version.stats.watched();
+        assert!(first.alarm_times[0].is_some());
+        let count = told.try_iter().count();
+        assert!(count > 0);
+        assert_eq!(first.alarms_raised, count as u64);
+        // The second stream sees the same, and a third begins.
+        worker.take(&version, &vec![-1e9; 1700]);
+        let later = version.stats.watched();
+        assert_eq!((later.rows, later.alarm_times[0]), (300, first.alarm_times[0]));
+        let count = count + told.try_iter().count();
+        let kinds = later.alarm_times.iter().flatten().count();
+        assert_eq!((count, later.alarms_raised), (kinds, kinds as u64));
+        worker.reset(&version).unwrap();
+        assert_eq!(version.stats.watched().alarm_times, [None, None]);
+        worker.take(&version, &out);
+        assert!(told.try_iter().count() > 0);
+    }
+
+    #[test]
+    fn streams_of_versions_that_are_gone_are_dropped() {
+        let stats = Arc::new(Stats::new(1));
+        let version = version(&stats);
+        let mut worker = Worker {
+            options: options(1000),
+            stats,
+            tell: Box::new(|_| {}),
+            streams: HashMap::new(),
+        };
+        let key = (version.name.clone(), version.version.clone());
+        worker.watch(&[Arc::clone(&version)], &HashSet::from([key]));
+        assert_eq!(worker.streams.len(), 1);
+        worker.watch(&[], &HashSet::new());
+        assert!(worker.streams.is_empty());
+    }
+
+    #[test]
+    fn scores_that_wait_at_the_end_are_still_watched() {
+        let stats = Arc::new(Stats::new(1));
+        let version = version(&stats);
+        let monitors = Monitors::start(options(10_000), stats, Box::new(|_| {})).unwrap();
+        for _ in 0..500 {
+            monitors.scores(&version, vec![-1.0, -2.0]);
+        }
+        monitors.stop();
+        assert_eq!(version.stats.watched().rows, 1000);
+        let refused = monitors.reset(&version).unwrap_err();
+        assert_eq!(refused.kind, Kind::Unavailable);
+    }
+
+    #[test]
+    fn a_panic_does_not_end_watching() {
+        let stats = Arc::new(Stats::new(1));
+        let version = version(&stats);
+        let tell = Box::new(|_| panic!("no ears"));
+        let monitors = Monitors::start(options(10_000), Arc::clone(&stats), tell).unwrap();
+        monitors.scores(&version, vec![-1e9; 2000]);
+        monitors.reset(&version).unwrap();
+        assert!(stats.watch_failures.get() > 0);
+        monitors.scores(&version, vec![-1.0]);
+        monitors.stop();
+        assert_eq!(version.stats.watched().rows, 1);
+    }
 }

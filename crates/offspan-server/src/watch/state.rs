@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use offspan::Monitor;
 use offspan::io::{remove_if_exists, write_text};
+use offspan::{AlarmKind, Monitor};
 use serde::{Deserialize, Serialize};
 
 use crate::ServeError;
@@ -22,8 +22,24 @@ pub(crate) struct StateFolder {
 pub(super) struct About {
     /// When the stream began, in seconds since 1970.
     pub(super) began: f64,
-    /// When alarms were raised: of more rows out, of scores that moved.
+    /// When alarms were raised: of more rows out, of scores that moved. They outlive the stream; a reset clears them.
     pub(super) alarm_times: [Option<f64>; 2],
+}
+
+/// Kinds of alarms, in the order of their times.
+pub(super) const KINDS: [AlarmKind; 2] = [AlarmKind::Share, AlarmKind::Distribution];
+
+impl About {
+    /// Takes note of an alarm. Tells whether it is news: one of each kind is, until the monitor is reset.
+    pub(super) fn raise(&mut self, kind: AlarmKind, time: f64) -> bool {
+        let known = match kind {
+            AlarmKind::Share => &mut self.alarm_times[0],
+            AlarmKind::Distribution => &mut self.alarm_times[1],
+        };
+        let news = known.is_none();
+        known.get_or_insert(time);
+        news
+    }
 }
 
 impl StateFolder {

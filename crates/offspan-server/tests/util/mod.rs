@@ -173,7 +173,10 @@ pub fn ask(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> Answer {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if headers.iter().all(|(name, _)| *name != "Host") {
+        head += &format!("Host: {to}\r\n");
+    }
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
     }
