@@ -61,6 +61,48 @@ def test_seeds_and_comparisons_are_those_of_the_command_line(command_line, tmp_p
     again = [command_line, "eval", "--repeat", tmp_path / "result.json"]
     repeated = subprocess.run(again, capture_output=True, check=False)
     assert repeated.returncode == 0, repeated.stdout
+    for result in (found, found.document, tmp_path / "result.json"):
+        again = offspan.repeat(result)
+        assert again.agrees and again.identical and again.other_rows == []
+    told = subprocess.run(
+        [command_line, "eval", "--repeat", tmp_path / "result.json", "--json"], check=True, capture_output=True
+    )
+    assert again.document["methods"] == json.loads(told.stdout)["methods"]
+    assert again.document["comparisons"] == json.loads(told.stdout)["comparisons"]
+
+
+def test_a_repetition_says_when_it_cannot_be(tmp_path):
+    found = offspan.evaluate(FIXTURE, {"knn": "knn", "norm": lambda features: np.linalg.norm(features, axis=1)})
+    again = offspan.repeat(found)
+    by_name = {method["method"]: method for method in again.document["methods"]}
+    assert not again.agrees and by_name["knn"]["largest"] == 0.0
+    assert by_name["norm"]["reason"] == "it is no method of this program"
+    pack = offspan.Pack.open(FIXTURE)
+    splits = {name: pack.read(name) for name in pack.sets}
+    ood = {name: splits[name] for name in pack.sets[2:]}
+    arrays = offspan.Pack(splits["train"], splits["test"], ood, head=pack.head, name=pack.name)
+    one = offspan.evaluate(arrays, ["knn"])
+    assert offspan.repeat(one, arrays).identical
+    with pytest.raises(offspan.InputError, match="not where the document says"):
+        offspan.repeat(one)
+    fewer = offspan.Pack(splits["train"], tuple(part[::2] for part in splits["test"][:2]), ood, head=pack.head)
+    assert "test" in offspan.repeat(one, fewer).other_rows
+    with pytest.raises(offspan.InputError, match="expected the schema"):
+        offspan.repeat({})
+
+
+def test_the_row_that_a_preset_reproduces_stands_beside(command_line):
+    made = {"preset": "cifar10-resnet18", "features": 64}
+    found = offspan.evaluate(FIXTURE, [offspan.make("kpca-rff", **made), "knn"])
+    line = ["--method", "kpca-rff,knn", "--preset", "cifar10-resnet18", "--features", "64", "--json"]
+    ran = subprocess.run([command_line, "eval", str(FIXTURE), *line], check=True, capture_output=True)
+    assert found.document["published"] == json.loads(ran.stdout)["published"]
+    assert found.document["published"]["rows"][0]["method"] == "kpca-rff"
+    assert "theirs" in found.markdown and "theirs" in found.latex
+    # Nothing stands beside settings of several networks, or beside a method that has others.
+    for other in (offspan.make("pca", preset="imagenet-resnet50"), "pca"):
+        assert "published" not in offspan.evaluate(FIXTURE, [offspan.make("kpca-rff", **made), other]).document
+    assert "published" not in offspan.evaluate(FIXTURE, ["kpca-rff:features=64"]).document
 
 
 def test_packs_may_be_arrays(command_line):
@@ -125,6 +167,10 @@ def test_registered_methods_are_known_by_name(tmp_path):
         runs = found.document["results"][0]["seeds"]["runs"]
         assert len({run["average"]["auroc"] for run in runs}) == 3
         assert found.averages["noise"]["auroc"] == pytest.approx(np.mean([run["average"]["auroc"] for run in runs]))
+        # Each seed alone gives what it gives among several.
+        for run in runs:
+            alone = offspan.evaluate(FIXTURE, ["noise"], seed=run["seed"])
+            assert alone.averages["noise"] == run["average"]
         report = offspan.evaluate(FIXTURE, ["noise"], report=tmp_path / "report").report
         assert report.name == "report.html" and "noise on" in report.read_text()
         with pytest.raises(offspan.InputError, match="the library does not have"):
@@ -167,6 +213,31 @@ def test_a_study_is_that_of_the_command_line(command_line, tmp_path):
     line = ["study", "sampling", str(FIXTURE), "--landmarks", "32", "-o", str(tmp_path / "cli")]
     subprocess.run([command_line, *line], check=True, capture_output=True)
     assert (tmp_path / "python/sampling.csv").read_text() == (tmp_path / "cli/sampling.csv").read_text()
+
+
+def test_own_methods_stand_in_the_comparison_of_the_paper(tmp_path):
+    draw = np.random.default_rng(3)
+    means = draw.uniform(0.0, 3.0, (4, 12))
+    (tmp_path / "pack/ood").mkdir(parents=True)
+    for name, rows, shift in (("train", 300, 0.0), ("test", 100, 0.0), ("ood/far", 80, 2.0)):
+        drawn = means[draw.integers(0, 4, rows)] + draw.normal(shift, 0.5, (rows, 12))
+        np.save(tmp_path / "pack" / f"{name}.npy", drawn.astype(np.float32))
+
+    class Norm:
+        name = "my norm"
+
+        def fit(self, features):
+            self.mean = features.mean(axis=0)
+
+        def score(self, features):
+            return -np.linalg.norm(features - self.mean, axis=1)
+
+    folder = tmp_path / "out"
+    page = offspan.study("paper", tmp_path / "pack", folder, [Norm()], landmarks=32, features=32)
+    assert "my norm" in page.read_text()
+    found = json.loads((folder / "methods.json").read_text())
+    ours = next(result for result in found["results"] if result["method"] == "my norm")
+    assert ours["average"] == offspan.evaluate(tmp_path / "pack", [Norm()]).averages["my norm"]
 
 
 def test_packs_are_converted_as_on_the_command_line(tmp_path):

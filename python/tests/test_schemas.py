@@ -89,7 +89,16 @@ def documents(command_line, tmp_path_factory) -> list[dict]:
         "eval pack -m knn,pca --json",
         "eval pack -m pca --ci delong --json",
         "tune pack -m pca --try components=3,5 --json",
+        "fit pack -m knn --dry-run --json",
+        "eval --repeat result.json --json",
+        "rank pack pack -m knn,pca --json",
+        "convert --train pack/train.npy --test pack/test.npy --ood other=pack/ood/other.npy -o converted --json",
+        "convert --scores --test scores/test.npy --ood other=scores/other.npy -o other-scores --json",
     ]
+    run("eval", "pack", "-m", "knn,pca", "--compare", "knn,pca", "--json=result.json")
+    (folder / "scores").mkdir()
+    for name in ("test", "other"):
+        np.save(folder / "scores" / f"{name}.npy", draw.normal(size=200))
     found = [json.loads(run(*command.split())) for command in commands]
     run("study", "sampling", "pack", "-o", "study")
     return [*found, json.loads((folder / "study" / "sampling.json").read_text())]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::provenance::Provenance;
 use super::result::{Evaluations, MethodResult};
+use super::statistics::Compared;
 use crate::published::{PAPER, PaperRow};
 use crate::{Result, StudyError};
 
@@ -88,6 +89,9 @@ pub struct Document {
     /// Methods without a result.
     #[serde(default)]
     pub without: Vec<NoResult>,
+    /// Pairs of methods that were compared.
+    #[serde(default)]
+    pub comparisons: Vec<Compared>,
     /// Names of shifted sets that counted as in-distribution.
     #[serde(default)]
     pub full_spectrum: Vec<String>,
@@ -124,7 +128,11 @@ impl Document {
         }
         let metrics = EvalOptions::deserialize(&value["metrics"])
             .map_err(|error| wrong(format!("`metrics`: {error}")))?;
-        rename(&mut value["results"], &rate_name(&metrics), "fpr");
+        for part in ["results", "comparisons"] {
+            if let Some(part) = value.get_mut(part) {
+                rename(part, &rate_name(&metrics), "fpr");
+            }
+        }
         Document::deserialize(value).map_err(|error| wrong(error.to_string()))
     }
 }

@@ -81,6 +81,12 @@ impl<'a> Evaluator<'a> {
         self
     }
 
+    /// Leaves out comparisons of methods that have no result, which would be an error at the end.
+    pub(super) fn compare_what_is_there(&mut self) {
+        let evaluations = &self.evaluations;
+        self.compare.retain(|pair| pair.iter().all(|name| evaluations.result(name).is_some()));
+    }
+
     /// The seeds that methods with random choices are fitted with.
     #[must_use]
     pub fn seed_list(&self) -> &[u64] {
@@ -341,7 +347,7 @@ impl<'a> Evaluator<'a> {
         let mut runs = Vec::new();
         let mut first = None;
         for &seed in &self.seeds {
-            let seeded = if self.seeds.len() > 1 { method.with_seed(seed) } else { None };
+            let seeded = method.with_seed(seed);
             let is_seeded = seeded.is_some();
             let (fit, score, scores) =
                 super::own::scored(seeded.as_deref().unwrap_or(method), &self.sets)?;
@@ -456,6 +462,25 @@ mod tests {
             ["", "average", "average", "near", "near", "far", "far", "near", "near"]
         );
         assert!(table.rows.last().unwrap()[1].spread.is_some() && table.notes.len() == 2);
+    }
+
+    #[test]
+    fn a_single_fit_has_the_seed_of_the_evaluation() {
+        let (train, test, ood) = (rows(30, 0.0, 1), rows(30, 0.0, 2), rows(30, -0.4, 3));
+        let train = Dataset::new("train", train.view());
+        let test = Dataset::new("test", test.view());
+        let ood = [Dataset::new("far", ood.view())];
+        let sets = Sets::new(&train, &test, &ood, None);
+        let auroc = |asked: u64, seed: u64, seeded: bool| {
+            let options = EvalOptions { seed: asked, ..EvalOptions::default() };
+            let mut evaluator = Evaluator::new(sets, options).unwrap();
+            evaluator.own(&Noisy { name: "x", noise: 2.0, seed, seeded }, &Silent).unwrap();
+            let result = evaluator.finish().unwrap().results.remove(0);
+            assert!(result.seeds.is_none());
+            result.average.auroc
+        };
+        assert_eq!(auroc(5, 0, true), auroc(0, 5, false));
+        assert_ne!(auroc(5, 0, true), auroc(0, 0, true));
     }
 
     #[test]

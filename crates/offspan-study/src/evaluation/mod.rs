@@ -30,7 +30,7 @@ pub(crate) use fitting::{evaluate_detector, fit_and_evaluate_each, reasons_again
 pub use metric::Metric;
 pub use outside::OutsideScores;
 pub use own::{OwnDetector, OwnMethod};
-pub use provenance::{Provenance, RowsFingerprint};
+pub use provenance::{Provenance, ReadAs, RowsFingerprint};
 pub use repeat::{MethodAgreement, Repetition, repeat};
 pub use result::{
     Evaluations, FitFacts, LeftOut, MethodResult, Over, ScoreFacts, SeedRun, Seeds, Source, Spread,

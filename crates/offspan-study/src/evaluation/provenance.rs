@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use offspan::Instructions;
+use offspan::io::{ColumnChoice, RawLayout, Reading};
 use serde::{Deserialize, Serialize};
 
 use super::sets::Sets;
-use crate::Result;
 use crate::fingerprint::{fingerprint_of, head_fingerprint};
+use crate::{Result, StudyError};
 
 /// What made a result, and of what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct Provenance {
     /// The pack's folder, as it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// How its files were read, where they do not tell it themselves.
+    #[serde(default, skip_serializing_if = "ReadAs::is_default")]
+    pub read: ReadAs,
     /// Every split by its name: `train`, `test`, `ood/NAME`, `shifted/NAME`.
     pub rows: BTreeMap<String, RowsFingerprint>,
     /// A hash of the last layer, where there is one.
@@ -28,6 +32,44 @@ pub struct Provenance {
     pub head: Option<String>,
     /// The seeds that methods with random choices were fitted with.
     pub seeds: Vec<u64>,
+}
+
+/// How files are read that do not tell it themselves, in the words of the command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadAs {
+    /// `--raw`: type and width of files without a header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// `--columns`, once for each time that it was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+impl ReadAs {
+    /// Whether files tell everything.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == ReadAs::default()
+    }
+
+    /// The same for the library.
+    ///
+    /// # Errors
+    /// If a text says nothing.
+    pub fn reading(&self) -> Result<Reading> {
+        let wrong = |what: &str, reason: String| {
+            StudyError::Setup(format!("`{what}` of the document: {reason}"))
+        };
+        let raw: Option<RawLayout> = self
+            .raw
+            .as_ref()
+            .map(|raw| raw.parse())
+            .transpose()
+            .map_err(|reason| wrong("read.raw", reason))?;
+        let columns = ColumnChoice::parse(&self.columns)
+            .map_err(|reason| wrong("read.columns", reason.to_string()))?;
+        Ok(Reading::from(raw).columns(columns))
+    }
 }
 
 /// What identifies the rows of a split.
@@ -66,6 +108,7 @@ impl Provenance {
             instructions: Instructions::in_use()?.to_string(),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             path,
+            read: ReadAs::default(),
             rows,
             head: sets.head.map(head_fingerprint),
             seeds: seeds.to_vec(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use offspan::metrics::Difference;
 use offspan::{Detector, MethodSpec, Observer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::own::OwnMethod;
 use super::provenance::Provenance;
 use super::result::{Evaluations, MethodResult, Source};
 use super::sets::Sets;
+use super::statistics::{Compared, DifferenceOver};
 use crate::{Result, StudyError};
 
 /// Figures that differ by more do not agree: 0.05 points. The same program on the same kind of processor
@@ -32,14 +34,16 @@ pub struct Repetition {
     pub rows_known: bool,
     /// Every method of the document.
     pub methods: Vec<MethodAgreement>,
+    /// Every comparison of the document, by the names of both methods.
+    pub comparisons: Vec<MethodAgreement>,
     /// What made the document.
     pub then: Option<Provenance>,
     /// What repeated it.
     pub now: Provenance,
 }
 
-/// How a method's figures agree.
-#[derive(Debug, Clone, Serialize)]
+/// How the figures of a method, or of a comparison of two, agree.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct MethodAgreement {
     /// The method.
     pub method: String,
@@ -66,6 +70,20 @@ impl Repetition {
 }
 
 impl MethodAgreement {
+    /// Of figures then and now, both by their paths.
+    fn of(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> Self {
+        let mut agreement = MethodAgreement { figures: before.len(), ..MethodAgreement::default() };
+        for (name, value) in before {
+            // A figure that is missing now is as far off as can be.
+            let difference = after.get(name).map_or(1.0, |now| (now - value).abs());
+            if difference > agreement.largest {
+                agreement.largest = difference;
+                agreement.largest_at.clone_from(name);
+            }
+        }
+        agreement
+    }
+
     /// Whether the figures agree.
     #[must_use]
     pub fn agrees(&self) -> bool {
@@ -81,6 +99,9 @@ pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> R
     let then = document.provenance.clone();
     let seeds = then.as_ref().map_or(1, |then| then.seeds.len().max(1));
     let mut evaluator = Evaluator::new(sets, document.metrics)?.seeds(seeds)?;
+    for one in &document.comparisons {
+        evaluator = evaluator.compare(&one.first, &one.second);
+    }
     let now = Provenance::of(&sets, None, evaluator.seed_list())?;
     let other_rows = then.as_ref().map_or_else(Vec::new, |then| then.other_rows(&now));
     let mut repetition = Repetition {
@@ -89,6 +110,7 @@ pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> R
         rows_known: then.is_some(),
         other_rows,
         methods: Vec::new(),
+        comparisons: Vec::new(),
         then,
         now,
     };
@@ -116,13 +138,43 @@ pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> R
         }
     }
     evaluator.library(methods, &|_| true, observer, |_, _| {})?;
-    let evaluations = evaluator.evaluations();
-    let agreement = |result: &MethodResult| agreement(result, evaluations, &reasons);
+    evaluator.compare_what_is_there();
+    let evaluations = evaluator.finish()?;
+    let agreement = |result: &MethodResult| agreement(result, &evaluations, &reasons);
     repetition.methods = document.results.iter().map(agreement).collect();
-    repetition.agrees = repetition.methods.iter().all(MethodAgreement::agrees);
-    let is_identical = |one: &MethodAgreement| one.agrees() && one.largest == 0.0;
-    repetition.identical = repetition.methods.iter().all(is_identical);
+    let compared = document.comparisons.iter();
+    repetition.comparisons = compared.map(|one| compared_again(one, &evaluations)).collect();
+    let all = || repetition.methods.iter().chain(&repetition.comparisons);
+    let agrees = all().all(MethodAgreement::agrees);
+    let same_values = all().all(|one| one.agrees() && one.largest == 0.0);
+    repetition.agrees = agrees;
+    repetition.identical = same_values && evaluations.comparisons == document.comparisons;
     Ok(repetition)
+}
+
+/// How the differences between two methods agree. Their p-values follow from the same rows, and count for
+/// identity only: one resample moves them by as much as other figures may differ.
+fn compared_again(before: &Compared, evaluations: &Evaluations) -> MethodAgreement {
+    let same = |one: &&Compared| (&one.first, &one.second) == (&before.first, &before.second);
+    let figures = |compared: &Compared| {
+        let of = |one: &DifferenceOver| {
+            let values = |all: &Difference| json!([all.first, all.second, all.interval]);
+            (
+                one.over.name().to_owned(),
+                json!({ "fpr": values(&one.fpr), "auroc": values(&one.auroc) }),
+            )
+        };
+        let parts: serde_json::Map<String, Value> = compared.differences.iter().map(of).collect();
+        let mut found = BTreeMap::new();
+        collect(&Value::Object(parts), String::new(), &mut found);
+        found
+    };
+    let after = evaluations.comparisons.iter().find(same);
+    MethodAgreement {
+        method: format!("{} − {}", before.first, before.second),
+        reason: after.is_none().then(|| "one of them has no result".to_owned()),
+        ..MethodAgreement::of(&figures(before), &after.map_or_else(BTreeMap::new, figures))
+    }
 }
 
 /// Evaluates the detector that a result came from, if it is still the same file.
@@ -152,31 +204,19 @@ fn agreement(
     evaluations: &Evaluations,
     reasons: &BTreeMap<String, String>,
 ) -> MethodAgreement {
-    let mut agreement = MethodAgreement {
-        method: before.method.clone(),
-        figures: 0,
-        largest: 0.0,
-        largest_at: String::new(),
-        reason: reasons.get(&before.method).cloned(),
-    };
+    let reason = reasons.get(&before.method).cloned();
     let Some(after) = evaluations.result(&before.method) else {
         let left_out = evaluations.without.iter().find(|left| left.method == before.method);
-        let reason =
+        let why =
             || left_out.map_or_else(|| "it gave no result".to_owned(), |left| left.reason.clone());
-        agreement.reason.get_or_insert_with(reason);
-        return agreement;
+        return MethodAgreement {
+            method: before.method.clone(),
+            reason: Some(reason.unwrap_or_else(why)),
+            ..MethodAgreement::default()
+        };
     };
-    let (before, after) = (figures(before), figures(after));
-    agreement.figures = before.len();
-    for (name, value) in &before {
-        // A figure that is missing now is as far off as can be.
-        let difference = after.get(name).map_or(1.0, |now| (now - value).abs());
-        if difference > agreement.largest {
-            agreement.largest = difference;
-            agreement.largest_at.clone_from(name);
-        }
-    }
-    agreement
+    let agreement = MethodAgreement::of(&figures(before), &figures(after));
+    MethodAgreement { method: before.method.clone(), reason, ..agreement }
 }
 
 /// Every figure of a result under its path: `sets.svhn.auroc`.

@@ -20,7 +20,7 @@ const RESAMPLES_OF_MARKS: u32 = 1000;
 const COMPARED: [Metric; 2] = [Metric::Fpr, Metric::Auroc];
 
 /// Two methods on the same rows.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The first method.
     pub first: String,
@@ -33,7 +33,7 @@ pub struct Compared {
 }
 
 /// How two methods differ over some sets.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DifferenceOver {
     /// What the figures are taken over.
     #[serde(flatten)]

@@ -272,6 +272,29 @@ mod tests {
     }
 
     #[test]
+    fn a_winner_is_named_only_where_ranks_are_more_than_chance() {
+        // The order of three methods changes with every case, or never does.
+        let cases = |same: bool| -> Vec<Case> {
+            (0..6)
+                .map(|at| {
+                    let shift = if same { 0 } else { at };
+                    let value = |method: usize| 0.9 - ((method + shift) % 3) as f64 / 10.0;
+                    let values = [("a", value(0)), ("b", value(1)), ("c", value(2))];
+                    case(&format!("pack {at}"), &values)
+                })
+                .collect()
+        };
+        let open = ranking(&cases(false), Metric::Auroc).unwrap();
+        assert!(open.friedman.p_value > 0.5);
+        let page = open.page(3).html();
+        assert!(page.contains("No difference between the 3 methods is more than chance"), "{page}");
+        assert!(!page.contains("has the best mean rank"), "{page}");
+        let decided = ranking(&cases(true), Metric::Auroc).unwrap();
+        let page = decided.page(3).html();
+        assert!(page.contains("a has the best mean rank, 1.00 among 3 methods"), "{page}");
+    }
+
+    #[test]
     fn too_little_to_rank_is_an_error() {
         let one = case("one", &[("a", 0.9), ("b", 0.8)]);
         let error = ranking(std::slice::from_ref(&one), Metric::Auroc).unwrap_err().to_string();

@@ -76,18 +76,60 @@ impl Ranking {
         Table { caption: self.caption(), header, rows, notes: vec![self.chance()] }
     }
 
-    fn caption(&self) -> String {
-        let what = match self.over {
-            Cases::Packs => "packs",
-            Cases::Sets => "sets",
+    /// Whether any methods differ by more than chance.
+    fn is_decided(&self) -> bool {
+        self.friedman.p_value < self.level
+    }
+
+    /// What the page says first: a winner only if chance does not explain the ranks.
+    fn lead(&self) -> String {
+        let best = &self.methods[0];
+        if !self.is_decided() {
+            return format!(
+                "No difference between the {} methods is more than chance (Friedman's test, p = {:.2}): none is the \
+                 best. {} has the lowest mean rank, {:.2}.",
+                self.methods.len(),
+                self.friedman.p_value,
+                best.method,
+                best.mean_rank
+            );
+        }
+        let within = |one: &&Ranked| one.mean_rank - best.mean_rank <= self.critical_difference;
+        let as_good = self.methods.iter().skip(1).filter(within).count();
+        let others = match as_good {
+            0 => "no other method is within the critical difference of it".to_owned(),
+            1 => "1 other method is within the critical difference of it".to_owned(),
+            count => format!("{count} other methods are within the critical difference of it"),
         };
         format!(
-            "{} methods ranked by {} over {} {what}; {} and regret in percent",
+            "{} has the best mean rank, {:.2} among {} methods, and is {} points of {} behind the best method of each \
+             case on average, {} at worst; {others}.",
+            best.method,
+            best.mean_rank,
+            self.methods.len(),
+            percent(best.mean_regret),
+            self.label,
+            percent(best.worst_regret)
+        )
+    }
+
+    fn caption(&self) -> String {
+        format!(
+            "{} methods ranked by {} over {} {}; {} and regret in percent",
             self.methods.len(),
             self.label,
             self.cases.len(),
+            self.unit(),
             self.label
         )
+    }
+
+    /// What the cases are called.
+    fn unit(&self) -> &'static str {
+        match self.over {
+            Cases::Packs => "packs",
+            Cases::Sets => "sets",
+        }
     }
 
     /// What chance alone can do.
@@ -109,7 +151,13 @@ impl Ranking {
         let shown = self.methods.iter().take(top);
         let entries: Vec<(String, f64)> =
             shown.map(|one| (one.method.clone(), one.mean_rank)).collect();
-        let best = entries.first().map_or(String::new(), |(name, _)| name.clone());
+        let ranked = format!("by {} over {} {}", self.label, self.cases.len(), self.unit());
+        let title = match entries.first() {
+            Some((best, _)) if self.is_decided() => {
+                format!("{best} has the best mean rank {ranked}")
+            }
+            _ => format!("Mean ranks {ranked}: no difference is more than chance"),
+        };
         let mut note = format!(
             "Bars join methods that do not differ by more than chance ({} level, Nemenyi).",
             share(self.level)
@@ -122,14 +170,7 @@ impl Ranking {
             );
         }
         Ranks {
-            title: format!(
-                "{best} has the best mean rank by {} over {}",
-                self.label,
-                self.cases.len()
-            ) + match self.over {
-                Cases::Packs => " packs",
-                Cases::Sets => " sets",
-            },
+            title,
             entries,
             difference: self.critical_difference,
             notes: vec![note],
@@ -172,17 +213,7 @@ impl Ranking {
             let title = "Methods without a figure in every case".to_owned();
             blocks.push(Block::Folded(title, vec![Block::Table(table)]));
         }
-        let best = &self.methods[0];
-        let lead = format!(
-            "{} has the best mean rank, {:.2} among {} methods, and is {} points of {} behind the best method of each \
-             case on average, {} at worst.",
-            best.method,
-            best.mean_rank,
-            self.methods.len(),
-            percent(best.mean_regret),
-            self.label,
-            percent(best.worst_regret)
-        );
+        let lead = self.lead();
         let page = Page {
             title: format!("Methods ranked over {}", self.cases.join(", ")),
             lead: vec![lead],
