@@ -1,7 +1,8 @@
-# `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what
-# CI runs. Tests, command line and wheel are built with one profile, so that everything is compiled once.
+# `make test` installs what the tests need and runs them; `make quick` is for the inner loop; `make check` is what a change must
+# pass (.ci/run is the part of it with one build). Tests, command line and wheel are built with one profile, so that everything is
+# compiled once.
 
-.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro bench-serve instructions trust faults fuzz sanitise
+.PHONY: test quick test-rust test-slow test-python test-torch-current test-cluster test-install test-browser wheel fmt lint doc site site-links public-api sbom release deny check demo reference bench bench-compare bench-short bench-micro bench-serve instructions parity trust faults fuzz sanitise
 
 # All but the benchmarks, which bring Criterion along. The same packages and targets everywhere: others would choose
 # other features of shared dependencies, and compile them again.
@@ -17,9 +18,9 @@ quick:
 test-rust:
 	python3 tools/rust_tests.py
 
-# Simulations and kills that take minutes.
+# Fits that are killed again and again, for minutes. (`make faults` takes longer.)
 test-slow:
-	python3 tools/rust_tests.py --slow
+	python3 tools/rust_tests.py --slow killed
 
 # Attacked, starved, killed (docs/trust.md): every call to the system fails once, hard numbers through every method, files
 # that are locked or shrink, too little memory, fuzzing, and what sanitisers and Miri can see.
@@ -106,7 +107,7 @@ release:
 deny:
 	cargo deny check
 
-check: test test-slow test-install fmt lint doc site-links
+check: fmt lint test test-slow test-install doc site-links demo
 
 demo:
 	cargo run --release --locked -- demo
@@ -141,6 +142,11 @@ bench-serve:
 	cargo build --release --locked -p offspan-cli
 	cargo build --release --locked -p offspan-server --example load
 	python3 bench/serve.py $(BENCH)
+
+# Every method that can be exported, in ONNX Runtime and PyTorch, against the library on packs, as one table. Needs the
+# environments of `make test-python`: make parity PACKS="folder folder"
+parity:
+	python3 python/tools/parity.py $(PACKS)
 
 # Instructions of the hottest loops against bench/instructions.json; needs valgrind. To store new counts:
 # make instructions INSTRUCTIONS=--update

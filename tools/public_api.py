@@ -9,6 +9,7 @@ cargo would compile everything anew for it.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -18,14 +19,20 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "api" / "offspan.txt"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).absolute()
 #: Stands in for rustdoc.
-UNLOCKED = ROOT / "target" / "rustdoc-unlocked"
+UNLOCKED = TARGET / "rustdoc-unlocked"
 
 
 def main() -> None:
     """Compare, or write anew."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help="write the list anew")
+    chosen = parser.parse_args()
+    if not chosen.update and not KEPT.is_file():
+        sys.exit(f"{KEPT.relative_to(ROOT)} is missing; `make public-api PUBLIC_API=--update` writes it")
     now = sorted(set(lines(described())))
-    if "--update" in sys.argv:
+    if chosen.update:
         KEPT.parent.mkdir(exist_ok=True)
         KEPT.write_text("\n".join(now) + "\n")
         return
@@ -41,13 +48,13 @@ def main() -> None:
 
 def described() -> dict[str, Any]:
     """What rustdoc says of the crate."""
-    UNLOCKED.parent.mkdir(exist_ok=True)
+    UNLOCKED.parent.mkdir(parents=True, exist_ok=True)
     UNLOCKED.write_text('#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n')
     UNLOCKED.chmod(0o755)
     command = ["cargo", "rustdoc", "--locked", "-p", "offspan", "--lib"]
     command += ["--", "-Z", "unstable-options", "--output-format", "json", "--cap-lints", "allow"]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "RUSTDOC": str(UNLOCKED)})
-    return json.loads((ROOT / "target" / "doc" / "offspan.json").read_text())
+    return json.loads((TARGET / "doc" / "offspan.json").read_text())
 
 
 def lines(crate: dict[str, Any]) -> list[str]:

@@ -2,13 +2,16 @@
 
 python3 tools/sanitise.py
 
-ThreadSanitizer needs the standard library's source (`rustup component add rust-src`) to instrument it, Miri its component
-(`rustup +nightly component add miri`). What is missing is named, and left out.
+ThreadSanitizer needs the standard library's source (`rustup +nightly component add rust-src`) to instrument it, Miri its component
+(`rustup +nightly component add miri`). What is missing is named, and left out; where both are, nothing was looked at, and
+that is a failure.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +26,13 @@ INTERPRETED = (("offspan-linalg", ("views_show",)), ("offspan-capi", ("rows::", 
 
 def has(toolchain: str, what: str) -> bool:
     """Whether a toolchain has a component."""
+    if shutil.which("rustup") is None:
+        return False
     listed = subprocess.run(
-        ["rustup", f"+{toolchain}", "component", "list", "--installed"], stdout=subprocess.PIPE, text=True, check=False
+        ["rustup", "component", "list", "--installed", "--toolchain", toolchain],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     return any(line.startswith(what) for line in listed.stdout.splitlines())
 
@@ -37,21 +45,26 @@ def run(words: list[str], environment: dict[str, str]) -> bool:
 
 def main() -> None:
     """Run what can be run."""
-    fine = True
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    fine, ran = True, 0
     if has("nightly", "rust-src"):
         flags = {"RUSTFLAGS": "-Zsanitizer=thread", "CARGO_TARGET_DIR": str(ROOT / "target" / "thread-sanitizer")}
         words = ["cargo", "+nightly", "test", "-Zbuild-std", "--target", TRIPLE, "-p", "offspan", "--lib", "--", *THREADED]
         fine &= run(words, flags)
+        ran += 1
     else:
         print("ThreadSanitizer is left out: the nightly toolchain has no rust-src")
     if has("nightly", "miri"):
         for package, tests in INTERPRETED:
             flags = {"MIRIFLAGS": "-Zmiri-disable-isolation", "CARGO_TARGET_DIR": str(ROOT / "target" / "miri")}
             fine &= run(["cargo", "+nightly", "miri", "test", "-p", package, "--lib", "--", *tests], flags)
+        ran += 1
     else:
         print("Miri is left out: the nightly toolchain has none")
     if not fine:
         sys.exit("a sanitiser has found something")
+    if ran == 0:
+        sys.exit("neither ThreadSanitizer nor Miri could run: `rustup toolchain install nightly --component rust-src,miri`")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from __future__ import annotations
 from . import errors, metrics
 from ._calibration import FitCheck, adjusted_p_values, benjamini_hochberg, rows_needed
 from ._detector import Detector
-from ._evaluate import Comparison, Ranking, evaluate, rank, study
+from ._evaluate import Comparison, Ranking, Repetition, evaluate, rank, repeat, study
 from ._explanation import Explanation
 from ._feature_map import FeatureMap, choose_landmarks
 from ._internal import VERSION as __version__
@@ -57,6 +57,7 @@ __all__ = [
     "OwnMethod",
     "Pack",
     "Ranking",
+    "Repetition",
     "Split",
     "Table",
     "__version__",
@@ -75,6 +76,7 @@ __all__ = [
     "read_table",
     "register",
     "registered",
+    "repeat",
     "rows_needed",
     "set_threads",
     "study",

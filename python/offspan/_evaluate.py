@@ -74,7 +74,7 @@ class Comparison:
 
     def save(self, path: PathLike) -> None:
         """Write the document, which ``offspan eval --repeat`` takes."""
-        Path(os.fspath(path)).write_text(json.dumps(self.document, indent=2) + "\n", encoding="utf-8")
+        _internal.write_bytes(os.fspath(path), (json.dumps(self.document, indent=2) + "\n").encode())
 
     def __str__(self) -> str:
         # A method that failed must not look as if nobody had asked for it.
@@ -149,6 +149,59 @@ def evaluate(
     return Comparison(
         json.loads(document), text["markdown"], text["latex"], text["html"], text.get("csv"), page, text["text"]
     )
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What :func:`repeat` found."""
+
+    #: The ``offspan.repeat/1`` document: the largest difference of each method, and what made the figures then and now.
+    document: dict[str, Any]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every figure is within 0.05 points of what it was."""
+        return bool(self.document["agrees"])
+
+    @property
+    def identical(self) -> bool:
+        """Whether every figure is the same to the last bit."""
+        return bool(self.document["identical"])
+
+    @property
+    def other_rows(self) -> list[str]:
+        """Splits whose rows are not those of the document; nothing is repeated then."""
+        return list(self.document["other_rows"])
+
+
+def repeat(
+    result: PathLike | Comparison | Mapping[str, Any],
+    pack: PathLike | Pack | None = None,
+    *,
+    progress: bool | Report = False,
+) -> Repetition:
+    """Do again what a comparison tells, and say whether the figures agree, as ``offspan eval --repeat`` does.
+
+    Parameters
+    ----------
+    result
+        The path of a document, what :func:`evaluate` gave, or its ``document``. Methods of your own cannot be made from
+        it, so they do not agree.
+    pack
+        The same rows: a pack folder or a :class:`Pack` of arrays. By default, the folder that the document tells.
+    progress
+        As in :func:`evaluate`.
+
+    """
+    if isinstance(result, (str, os.PathLike)):
+        name = os.fspath(result)
+        text = Path(name).read_text(encoding="utf-8")
+    else:
+        name = "result"
+        text = json.dumps(result.document if isinstance(result, Comparison) else result)
+    given = None if pack is None else native_pack(pack)
+    with reporter(progress) as reported:
+        return Repetition(json.loads(_internal.repeat_document(text, name, given, reported)))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ def set_threads(count: int | None = None) -> None:
 def threads() -> int:
     """Tell how many threads a call uses."""
 
+def write_bytes(path: str, bytes: bytes) -> None:
+    """Write a file that appears whole or not at all, and is on the disk afterwards."""
+
 def catalogue() -> str: ...
 def choose_columns(
     what: str,
@@ -55,6 +58,9 @@ def make_study(
 def rank_documents(
     documents: list[str], *, by: str, over_sets: bool, folder: str | None = None, top: int
 ) -> tuple[str, str, str, Path | None]: ...
+def repeat_document(
+    document: str, name: str, pack: Any = None, progress: Callable[[str, int, int], object] | None = None
+) -> str: ...
 def open_pack(
     folder: str,
 ) -> tuple[str, list[tuple[str, int]], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None]: ...

@@ -133,7 +133,9 @@ class Monitor:
     def save(self, path: PathLike, *, force: bool = False) -> None:
         """Save the monitor. The file appears whole or not at all.
 
-        A file of another kind, such as features, is replaced only with ``force=True``.
+        A file of another kind, such as features, is replaced only with ``force=True``, and so is a state that somebody
+        else has saved since this monitor was loaded from it or saved to it: rows of the stream would be lost. While
+        another process saves or counts there, this is a ``BlockingIOError``.
         """
         self._native.save(os.fspath(path), force)
 

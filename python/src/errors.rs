@@ -30,7 +30,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         | Error::Version { .. }
         | Error::Damaged { .. }
         | Error::Checkpoint { .. } => ours(py, "FormatError", text),
-        Error::Decomposition { .. } => ours(py, "OffspanError", text),
+        Error::Decomposition { .. } | Error::NoScore { .. } => ours(py, "OffspanError", text),
         _ => ours(py, "InputError", text),
     }
 }

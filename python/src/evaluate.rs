@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use offspan::io::Pack;
-use offspan::{MethodOptions, Silent};
+use offspan::{MethodOptions, Preset, Silent};
 use offspan_report::table::Format;
 use offspan_study::StudyError;
 use offspan_study::evaluation::{
     Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored, Sets,
-    TableView, document,
+    TableView, document, repeat,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::rank::{Case, Cases, rank, write};
@@ -20,7 +20,7 @@ use crate::gate::work;
 use crate::method::Method;
 use crate::metrics::eval_options;
 use crate::own::Own;
-use crate::pack::AnyPack;
+use crate::pack::{AnyPack, OpenPack};
 
 /// The document, the results in other formats by their names, and where the report is.
 type Told = (String, Vec<(&'static str, String)>, Option<PathBuf>);
@@ -85,7 +85,9 @@ pub(crate) fn evaluate_pack(
         offspan_study::report::prepare(folder).map_err(told)?;
     }
     let mut subject = Subject { wanted: how.report.is_some(), chosen: None };
-    let Asked { library, own, named } = Asked::new(py, &methods, &sets)?;
+    let asked = Asked::new(py, &methods, &sets)?;
+    let preset = asked.preset();
+    let Asked { library, own, named, .. } = asked;
     if !library.is_empty() {
         work(py, progress.as_ref(), |observer| {
             Ok(evaluator.library(
@@ -113,6 +115,7 @@ pub(crate) fn evaluate_pack(
     evaluator.sort_by_key(|result| place(&result.method));
     let seeds = evaluator.seed_list().to_vec();
     let mut evaluations = evaluator.finish().map_err(told)?;
+    evaluations.preset = preset;
     evaluations.pseudo_labels = how.pseudo_labels;
     let path = match &given {
         AnyPack::Folder(folder) => Some(folder.display().to_string()),
@@ -152,22 +155,40 @@ struct Asked {
     own: Vec<OwnOrScores>,
     /// Methods of the library that must be tried whatever the rows.
     named: Vec<String>,
+    /// The authors' settings that each method of the library was made with.
+    presets: Vec<(String, Option<Preset>)>,
 }
 
 impl Asked {
+    /// The settings of the authors, whose rows of the paper belong beside the results. With those of several networks, or
+    /// where a method has other settings, a row would stand beside what does not reproduce it.
+    fn preset(&self) -> Option<Preset> {
+        let first = self.presets.iter().find_map(|(_, preset)| *preset)?;
+        let fits = |(name, preset): &(String, Option<Preset>)| match preset {
+            Some(preset) => *preset == first,
+            None => first.settings.iter().all(|setting| setting.method != name),
+        };
+        self.presets.iter().all(fits).then_some(first)
+    }
+
     fn new(
         py: Python<'_>,
         methods: &[(String, Bound<'_, PyAny>)],
         sets: &Sets<'_>,
     ) -> PyResult<Self> {
-        let mut asked = Asked { library: Vec::new(), own: Vec::new(), named: Vec::new() };
+        let mut asked =
+            Asked { library: Vec::new(), own: Vec::new(), named: Vec::new(), presets: Vec::new() };
         for (name, method) in methods {
             if let Ok(method) = method.cast::<Method>() {
-                asked.library.push((name.clone(), method.get().spec.clone()));
+                let method = method.get();
+                asked.library.push((name.clone(), method.spec.clone()));
+                asked.presets.push((name.clone(), method.preset));
                 asked.named.push(name.clone());
             } else if method.is_none() {
                 let all = MethodOptions::default().methods(&["all"]);
-                asked.library.extend(all.map_err(|error| exception(py, &error))?);
+                let all = all.map_err(|error| exception(py, &error))?;
+                asked.presets.extend(all.iter().map(|(name, _)| (name.clone(), None)));
+                asked.library.extend(all);
             } else if let Ok(folder) = method.extract::<PathBuf>() {
                 let scores = OutsideScores::open(name, folder, sets);
                 let scores = scores.map_err(|error| study_exception(py, &error))?;
@@ -268,6 +289,45 @@ pub(crate) fn make_study(
         return Err(error);
     }
     made.map_err(told)
+}
+
+/// Does again what a document of an evaluation tells, on a pack or where the document says that it was: the
+/// `offspan.repeat/1` document.
+#[pyfunction]
+#[pyo3(signature = (document, name, pack=None, progress=None))]
+pub(crate) fn repeat_document(
+    py: Python<'_>,
+    document: &str,
+    name: &str,
+    pack: Option<&Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let told = |error: StudyError| study_exception(py, &error);
+    let document = Document::read(document, name).map_err(told)?;
+    let provenance = document.provenance.as_ref();
+    let given = match pack {
+        Some(pack) => AnyPack::new(pack)?,
+        None => {
+            let path = provenance.and_then(|told| told.path.as_ref()).map(PathBuf::from);
+            AnyPack::Folder(path.filter(|path| path.is_dir()).ok_or_else(|| {
+                let text =
+                    "the pack is not where the document says: expected its folder, or its arrays";
+                input_error(py, format!("pack: {text}"))
+            })?)
+        }
+    };
+    let pack = match (&given, provenance) {
+        (AnyPack::Folder(folder), Some(provenance)) => {
+            let reading = provenance.read.reading().map_err(told)?;
+            let pack = Pack::open_with(folder, reading).map_err(|error| exception(py, &error))?;
+            OpenPack::Folder(Box::new(pack))
+        }
+        _ => given.open(py)?,
+    };
+    let pack = pack.pseudo_labelled(py, document.pseudo_labels, document.metrics.seed)?;
+    let sets = pack.sets(!document.full_spectrum.is_empty()).map_err(told)?;
+    let repetition = work(py, progress.as_ref(), |observer| Ok(repeat(&document, sets, observer)))?;
+    Ok(repetition.map_err(told)?.document().to_string())
 }
 
 /// Methods ranked over documents of evaluations: the ranking as JSON, its table as Markdown and LaTeX, and where the page

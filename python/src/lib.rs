@@ -9,6 +9,7 @@ mod detector;
 mod errors;
 mod evaluate;
 mod feature_map;
+mod files;
 mod gate;
 mod graph;
 mod method;
@@ -34,9 +35,11 @@ mod _internal {
     #[pymodule_export]
     use super::detector::Detector;
     #[pymodule_export]
-    use super::evaluate::{evaluate_pack, make_study, rank_documents};
+    use super::evaluate::{evaluate_pack, make_study, rank_documents, repeat_document};
     #[pymodule_export]
     use super::feature_map::{FeatureMap, uniform_rows};
+    #[pymodule_export]
+    use super::files::write_bytes;
     #[pymodule_export]
     use super::gate::{set_threads, threads};
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use numpy::PyReadonlyArray1;
 use offspan::io::TrainingData;
 use offspan::{
-    CATALOGUE, Checkpointing, FitOptions, FourierParts, MethodOptions, MethodSpec, Promise,
+    CATALOGUE, Checkpointing, FitOptions, FourierParts, MethodOptions, MethodSpec, Preset, Promise,
     ValidKpca,
 };
 use pyo3::prelude::*;
@@ -28,6 +28,8 @@ pub(crate) fn catalogue(py: Python<'_>) -> PyResult<String> {
 pub(crate) struct Method {
     pub(crate) spec: MethodSpec,
     pub(crate) seed: u64,
+    /// The network whose settings it has.
+    pub(crate) preset: Option<Preset>,
 }
 
 impl Method {
@@ -74,7 +76,7 @@ impl Method {
             given.set(&option, &text).map_err(|error| exception(py, &error))?;
         }
         let spec = given.method(name).map_err(|error| exception(py, &error))?;
-        Ok(Method { spec, seed: given.seed() })
+        Ok(Method { spec, seed: given.seed(), preset: given.preset() })
     }
 
     /// The method with all its parameters, as JSON.

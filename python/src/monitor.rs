@@ -1,11 +1,12 @@
 //! Drift of a stream of scores.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use offspan::MonitorState;
-use offspan::io::{Content, check_replaces};
+use offspan::io::{Content, check_replaces, stored_checksum};
 use pyo3::prelude::*;
 
 use crate::detector::Detector;
@@ -17,11 +18,22 @@ use crate::gate::quick;
 pub(crate) struct Monitor {
     // Work on it happens while other Python threads run.
     inner: Mutex<offspan::Monitor>,
+    /// Checksums of the files that it was read from or saved to, as it left them.
+    files: Mutex<HashMap<PathBuf, String>>,
+}
+
+/// One name for a file, whichever way leads to it.
+fn place(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 impl Monitor {
     fn new(inner: offspan::Monitor) -> Self {
-        Monitor { inner: Mutex::new(inner) }
+        Monitor { inner: Mutex::new(inner), files: Mutex::default() }
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, String>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, offspan::Monitor> {
@@ -41,18 +53,28 @@ impl Monitor {
     /// Loads what `save` wrote.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        quick(py, || offspan::Monitor::load(&path)).map(Self::new)
+        quick(py, || {
+            // First: who saves in between makes the next save a refusal, and not a loss.
+            let checksum = stored_checksum(&path).ok().flatten();
+            let monitor = Self::new(offspan::Monitor::load(&path)?);
+            monitor.files().extend(checksum.map(|checksum| (place(&path), checksum)));
+            Ok(monitor)
+        })
     }
 
     /// Saves the monitor; the file appears whole or not at all. Without `force`, it replaces no file of
-    /// another kind.
+    /// another kind, and no state that has changed since this monitor read or saved it.
     #[pyo3(signature = (path, force=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, force: bool) -> PyResult<()> {
         quick(py, || {
             if !force {
                 check_replaces(&path, Content::Monitor)?;
             }
-            self.lock().save(&path)
+            let mut files = self.files();
+            let known = files.get(&place(&path)).cloned().filter(|_| !force);
+            let written = self.lock().save_if_unchanged(&path, known.as_deref())?;
+            files.extend(written.map(|checksum| (place(&path), checksum)));
+            Ok(())
         })
     }
 

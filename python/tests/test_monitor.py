@@ -100,6 +100,26 @@ def test_a_method_may_be_monitored_and_logits_go_with_features():
     assert report == offspan.Monitor(method.detector).update(scores=method.score(rows[:100], logits[:100]))
 
 
+def test_of_two_that_save_to_one_state_the_second_is_told(detector, tmp_path):
+    path = tmp_path / "stream.monitor"
+    begun = offspan.Monitor(detector)
+    begun.save(path)
+    first, second = offspan.Monitor.load(path), offspan.Monitor.load(path)
+    first.update(scores=[0.0])
+    first.save(path)
+    second.update(scores=[0.0, 1.0])
+    for late in (second, begun):
+        with pytest.raises(offspan.InputError, match="the state has changed since this monitor read or saved it"):
+            late.save(path)
+    assert offspan.Monitor.load(path).rows == 1
+    first.update(scores=[1.0])
+    first.save(path)
+    second.save(tmp_path / "other.monitor")
+    second.save(path, force=True)
+    assert offspan.Monitor.load(path).rows == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["other.monitor", "stream.monitor"]
+
+
 def test_what_cannot_be_is_said_in_a_sentence(detector, tmp_path):
     path = tmp_path / "stream.monitor"
     monitor = offspan.Monitor(detector)

@@ -9,6 +9,7 @@ use offspan::io::{ColumnChoice, ElementType, RawLayout, Reading};
 use offspan::metrics::FprRule;
 use offspan::{Preset, Promise, Residual, Sampling};
 use offspan_report::table::Format;
+use offspan_study::evaluation::ReadAs;
 
 use crate::eval_args::{EvalArgs, RankArgs};
 use crate::method_args::MethodArgs;
@@ -134,6 +135,11 @@ impl ReadArgs {
     /// Whether nothing was said.
     pub(crate) fn is_default(&self) -> bool {
         self.raw.is_none() && self.columns.is_empty()
+    }
+
+    /// The same for a document, so that what was read can be read again.
+    pub(crate) fn told(&self) -> ReadAs {
+        ReadAs { raw: self.raw.map(|raw| raw.to_string()), columns: self.columns.clone() }
     }
 
     /// The same for the library, with progress while tables are decoded.
@@ -404,9 +410,14 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) attach: Option<PathBuf>,
 
-    /// The model's value that is the features [default: what enters its last linear layer]
-    #[arg(long, value_name = "NAME", requires = "attach")]
+    /// The model's value that is the features, pooled by avg, max, cls or none [default: that of the fit; what enters its
+    /// last linear layer]
+    #[arg(long, value_name = "NAME[:POOL]", requires = "attach")]
     pub(crate) feature_tensor: Option<String>,
+
+    /// Take another model than the one that the detector was fitted with
+    #[arg(long, requires = "attach")]
+    pub(crate) any_model: bool,
 
     #[arg(long, help = FORCE)]
     pub(crate) force: bool,

@@ -121,6 +121,7 @@ Examples:
   offspan rank packs/*/ -o out/                        every method on every pack, one page
   offspan rank packs/*/ --method auto,knn,vim,energy   few methods: smaller differences are real
   offspan rank a.json b.json c.json                    documents of `offspan eval --json`
+  offspan rank packs/*/ --seeds 5                      by means over five seeds
   offspan rank packs/*/ --by fpr95 --format latex      a table to paste into a paper
 
 With -o, the document of every pack is written there, too (results/PACK.json), so that a ranking can be made
@@ -133,6 +134,17 @@ pub(crate) struct RankArgs {
     /// Methods to rank, separated by commas, as in `offspan eval` [default: all]
     #[arg(short, long, value_name = "NAME[:FLAG=VALUE…][,NAME…]")]
     pub(crate) method: Vec<String>,
+
+    #[arg(long, value_name = "K", help = PSEUDO_LABELS)]
+    pub(crate) pseudo_labels: Option<usize>,
+
+    /// Fit methods with random choices with so many seeds, from --seed on, and rank them by their means
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Statistics")]
+    pub(crate) seeds: usize,
+
+    /// Count the packs' shifted rows (shifted/NAME, or `shifted` in pack.toml) as in-distribution
+    #[arg(long, help_heading = "Statistics")]
+    pub(crate) full_spectrum: bool,
 
     /// The figure that ranks follow from: auroc, fpr95 or another of `offspan eval --metrics`
     #[arg(long, value_name = "METRIC", default_value = "auroc")]
@@ -168,6 +180,14 @@ pub(crate) struct RankArgs {
 }
 
 impl RankArgs {
+    /// Whether anything was said of how packs are evaluated, which documents tell themselves.
+    pub(crate) fn has_evaluation(&self) -> bool {
+        !self.method.is_empty()
+            || self.pseudo_labels.is_some()
+            || self.seeds != 1
+            || self.full_spectrum
+    }
+
     /// The methods by their names.
     pub(crate) fn methods(&self) -> Vec<String> {
         match self.method.is_empty() {

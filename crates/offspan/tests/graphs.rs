@@ -215,6 +215,40 @@ fn a_threshold_can_be_given_and_is_that_of_the_detector_otherwise() {
 }
 
 #[test]
+fn rows_that_are_not_finite_are_out_and_leave_the_others_alone() {
+    let rows = new_rows();
+    let mut wrong = Vec::new();
+    for (name, spec) in every_method() {
+        let detector = detector(&spec);
+        let Ok(graph) = detector.graph() else { continue };
+        let sound = inputs_of(&graph, &whole_dataset("new", rows.view()));
+        let expected = graph.evaluate(&sound, Precision::F32).unwrap();
+        let least = 1.0 / (detector.calibration().unwrap().scores().len() + 1) as f64;
+        for asked in sound.keys() {
+            let mut inputs = sound.clone();
+            let damaged = inputs.get_mut(asked).unwrap();
+            for (row, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().enumerate()
+            {
+                *damaged.index_axis_mut(Axis(0), row).iter_mut().last().unwrap() = value;
+            }
+            let got = graph.evaluate(&inputs, Precision::F32).unwrap();
+            for row in 0..rows.nrows() {
+                let [score, is_ood, p] = ["score", "is_ood", "p_value"].map(|x| got[x][[row]]);
+                let fine = if row < 3 {
+                    score == f64::NEG_INFINITY && is_ood == 1.0 && (p - least).abs() < 1e-6
+                } else {
+                    score == expected["score"][[row]] && is_ood == expected["is_ood"][[row]]
+                };
+                if !fine {
+                    wrong.push(format!("{name}, {asked}, row {row}: {score} {is_ood} {p}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn the_description_names_every_value_once_and_before_it_is_used() {
     for (name, spec) in every_method() {
         let detector = detector(&spec);

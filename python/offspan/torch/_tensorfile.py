@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -99,6 +100,7 @@ class TensorFileWriter:
                 whole = folder / "whole"
                 self._assemble(whole)
                 os.replace(whole, self.path)
+                _sync_folder(self.path.parent)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -123,6 +125,21 @@ class TensorFileWriter:
                 self._parts[name].path.unlink()
             whole.flush()
             os.fsync(whole.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Puts a new name on the disk, where the system can sync folders."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems have nothing to do there, and say so.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(handle)
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Array]) -> None:

@@ -45,7 +45,7 @@ fn in_words(method: &str, estimate: &FitEstimate) -> String {
         size(estimate.memory)
     );
     text += &match estimate.limit {
-        None => ", and there is no limit\n".to_owned(),
+        None => ", and the system does not tell what there is\n".to_owned(),
         Some(limit) => format!("; {} are left by {}\n", size(limit.available), limit.set_by),
     };
     if !estimate.fits() {

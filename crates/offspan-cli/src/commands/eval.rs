@@ -103,7 +103,8 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     evaluations.pseudo_labels = args.pseudo_labels;
     if out.has_document(json) || args.report.is_some() {
         let path = Some(path.display().to_string());
-        evaluations.provenance = Some(Provenance::of(&sets, path, &seeds)?);
+        let provenance = Provenance::of(&sets, path, &seeds)?;
+        evaluations.provenance = Some(Provenance { read: args.judge.read.told(), ..provenance });
     }
     let text = evaluations.render(&pack.name, &options, &view, out.format)?;
     let document = document(&pack.name, &evaluations, &options);

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use offspan::io::{Pack, write_text};
 use offspan::metrics::EvalOptions;
 use offspan_report::table::Format;
-use offspan_study::evaluation::{Document, Evaluator, Metric, Provenance, Sets, document};
+use offspan_study::evaluation::{
+    Document, Evaluator, Metric, Provenance, Sets, document, pseudo_labelled,
+};
 use offspan_study::rank::{Case, Cases, Ranking, files, rank, write};
 
 use super::eval::Out;
@@ -22,9 +24,10 @@ pub(crate) fn run(args: &RankArgs) -> Outcome {
     let options = args.method_args.read()?;
     let (folders, documents): (Vec<&PathBuf>, Vec<&PathBuf>) =
         args.packs.iter().partition(|path| path.is_dir());
-    if folders.is_empty() && !(args.method.is_empty() && options.is_empty()) {
+    if folders.is_empty() && (args.has_evaluation() || !options.is_empty()) {
         return Err(Failure::Usage(
-            "documents have their methods; --method and flags of methods go with pack folders"
+            "documents have their methods; --method, flags of methods, --seeds, --full-spectrum and \
+             --pseudo-labels go with pack folders"
                 .to_owned(),
         ));
     }
@@ -87,18 +90,20 @@ fn evaluated(
     let names = args.methods();
     let asked = args.method_args.read()?.methods(&names)?;
     let pack = Pack::open_with(path, args.judge.read.reading()?)?;
-    let sets = Sets::of(&pack)?;
-    let mut evaluator = Evaluator::new(sets, *judged)?;
+    let pack = pseudo_labelled(pack, args.pseudo_labels, judged.seed, progress)?;
+    let sets = if args.full_spectrum { Sets::full_spectrum(&pack)? } else { Sets::of(&pack)? };
+    let mut evaluator = Evaluator::new(sets, *judged)?.seeds(args.seeds)?;
     let named = |name: &str| names.iter().any(|given| given == name);
     evaluator.library(asked, &named, progress, |_, _| {})?;
     let seeds = evaluator.seed_list().to_vec();
     let mut evaluations = evaluator.finish()?;
+    evaluations.pseudo_labels = args.pseudo_labels;
     for failed in evaluations.without.iter().filter(|left| left.named) {
         complain(&format!("{}: {failed}", pack.name));
     }
     if let Some(folder) = &args.output {
-        evaluations.provenance =
-            Some(Provenance::of(&sets, Some(path.display().to_string()), &seeds)?);
+        let provenance = Provenance::of(&sets, Some(path.display().to_string()), &seeds)?;
+        evaluations.provenance = Some(Provenance { read: args.judge.read.told(), ..provenance });
         let document = document(&pack.name, &evaluations, judged);
         let folder = folder.join("results");
         std::fs::create_dir_all(&folder).map_err(|error| {

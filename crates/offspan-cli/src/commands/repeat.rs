@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use offspan::io::Pack;
 use offspan_study::evaluation::{Document, Provenance, Repetition, Sets, pseudo_labelled, repeat};
@@ -28,7 +29,14 @@ pub(crate) fn run(args: &EvalArgs, result: &Path) -> Outcome {
     guard.expects_output(json.is_file(), "--json=FILE")?;
     json.check(&guard)?;
     let progress = Progress::default();
-    let pack = Pack::open_with(&folder, args.judge.read.reading()?)?;
+    // What the document tells of reading serves where nothing else was said.
+    let reading = match &document.provenance {
+        Some(told) if args.judge.read.is_default() => {
+            told.read.reading()?.observer(Arc::new(Progress::default()))
+        }
+        _ => args.judge.read.reading()?,
+    };
+    let pack = Pack::open_with(&folder, reading)?;
     let seed = document.metrics.seed;
     let pack = pseudo_labelled(pack, document.pseudo_labels, seed, &progress)?;
     let sets = match document.full_spectrum.is_empty() {
@@ -75,7 +83,7 @@ fn words(repetition: &Repetition, folder: &Path) -> String {
         false => "rows: unknown, the document has no hashes of them\n",
     };
     let mut table = Table::new(["method", "figures", "largest difference", "at"]);
-    for one in &repetition.methods {
+    for one in repetition.methods.iter().chain(&repetition.comparisons) {
         let points = |value: f64| format!("{:.4} points", 100.0 * value);
         table.row(match &one.reason {
             Some(reason) => [one.method.clone(), "-".to_owned(), "-".to_owned(), reason.clone()],

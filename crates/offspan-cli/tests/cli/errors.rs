@@ -24,6 +24,34 @@ fn check_refusals(place: &Place, cases: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
+/// Files that fuzzing found: one gave a NaN, one a panic, and one ran for ever.
+#[test]
+fn numbers_of_a_hostile_detector_are_refused_in_words() {
+    let place = Place::new();
+    place.run("synth --rows 300 --width 8 -o rows.npy").fine();
+    let found =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions/detector");
+    for (name, file) in [
+        ("centre", "class-mean-pca-with-a-centre-of-1e308"),
+        ("clipped", "mme-clipped-at-ends-that-cross"),
+        ("smoothed", "weiper-kld-smoothed-over-10-to-the-12-bins"),
+    ] {
+        std::fs::copy(found.join(file), place.path(name)).unwrap();
+    }
+    check_refusals(
+        &place,
+        &[
+            ("score centre rows.npy", "class-mean-pca: the score of row 0 is not a number"),
+            ("score clipped rows.npy", "a number `high` of at least"),
+            ("score smoothed rows.npy", "two whole numbers from 1 to"),
+            (
+                "fit rows.npy --method weiper-kld --smoothing 4,1000000000000 -o net",
+                "two whole numbers from 1 to 100, the number of bins, got 4,1000000000000",
+            ),
+        ],
+    );
+}
+
 #[test]
 fn bad_parameters_are_refused_in_words() {
     let place = Place::new();

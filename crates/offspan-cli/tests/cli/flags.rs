@@ -352,3 +352,18 @@ fn a_flag_that_one_of_several_methods_takes_does_not_disturb_the_others() {
     let nystrom = "kpca-nys --landmarks 48 --sampling uniform --residual complete";
     assert_eq!(sets(3), alone(nystrom));
 }
+
+#[test]
+fn a_step_that_cannot_change_a_score_is_told() {
+    let place = Place::new();
+    place.small_pack("pack", 200, 60);
+    let ran = place.run("eval pack --method knn,knn+lts,msp+lts --json");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.contains("changes logits alone")).collect();
+    assert_eq!(told.len(), 1, "{ran:?}");
+    assert!(told[0].contains("lts changes logits alone, which knn does not read"), "{told:?}");
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let results = &document["results"];
+    assert_eq!(results[0]["sets"], results[1]["sets"]);
+}

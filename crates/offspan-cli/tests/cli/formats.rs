@@ -74,10 +74,18 @@ fn latex_tables_compile() {
     if !has_latex() {
         return;
     }
-    let long = "\\newpage\n".to_owned()
-        + &place.run("eval a_b --method all --landmarks 32 --features 64 --format latex").stdout;
-    let packages = "\\usepackage{booktabs}\\usepackage{longtable}\\usepackage{graphicx}";
-    let body = [&tables[0], &tables[1], &tables[2], &tables[4], &study, &long]
+    // More rows than a page has, and more columns than a line has: cut into several tables.
+    let every = "fpr95,fpr95-authors,auroc,aupr-in,aupr-out,detection-error,aurc,oscr";
+    let all = "eval a_b --method all --landmarks 32 --features 64 --format latex";
+    let long = "\\newpage\n".to_owned() + &place.run(&format!("{all} --metrics {every}")).stdout;
+    assert!(long.matches("\\begin{longtable}").count() > 1, "{long}");
+    // With few rows it is scaled.
+    let wide = place.run(&format!("{LINE} --format latex --metrics {every}")).fine();
+    assert!(wide.contains("\\resizebox"), "{wide}");
+    let packages = ["booktabs", "longtable", "graphicx", "array"]
+        .map(|name| format!("\\usepackage{{{name}}}"))
+        .concat();
+    let body = [&tables[0], &tables[1], &tables[2], &tables[4], &study, &wide, &long]
         .map(String::as_str)
         .join("\n");
     place.write(
@@ -92,4 +100,10 @@ fn latex_tables_compile() {
     let log = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && place.has("paper.pdf"), "{log}");
     assert!(!log.contains("LaTeX Warning: Float too large"), "{log}");
+    // `Overfull \hbox (12.3pt too wide) in alignment at lines 1--9`
+    let too_wide = log.lines().filter_map(|line| {
+        let points = line.strip_prefix("Overfull \\hbox (")?.split_once("pt too wide")?.0;
+        points.parse::<f64>().ok().filter(|points| *points > 3.0).map(|_| line)
+    });
+    assert_eq!(too_wide.collect::<Vec<_>>(), [""; 0]);
 }

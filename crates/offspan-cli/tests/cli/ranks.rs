@@ -38,6 +38,29 @@ fn packs_and_documents_give_the_same_ranking() {
 }
 
 #[test]
+fn packs_are_evaluated_as_eval_does() {
+    let place = Place::new();
+    place.small_pack("one", 300, 60);
+    place.small_pack("two", 200, 50);
+    place.run("rank one two --method kpca-rff:features=32,msp --seeds 2 -o out").fine();
+    let line = "eval one --method kpca-rff:features=32,msp --seeds 2 --json";
+    let direct = place.run(line).json();
+    let kept = place.json("out/results/one.json");
+    let (ours, theirs) = (&kept["results"][0], &direct["results"][0]);
+    assert_eq!((&ours["average"], &ours["seeds"]), (&theirs["average"], &theirs["seeds"]));
+    assert_eq!(kept["provenance"]["seeds"], serde_json::json!([0, 1]));
+    for (flags, told) in [
+        ("one two --full-spectrum", "shifted"),
+        ("one two --pseudo-labels 3", "labels of its own"),
+        ("out/results/one.json out/results/two.json --seeds 2", "go with pack folders"),
+        ("out/results/one.json out/results/two.json --pseudo-labels 2", "go with pack folders"),
+    ] {
+        let message = place.run(&format!("rank {flags}")).refused();
+        assert!(message.contains(told), "{flags}: {message}");
+    }
+}
+
+#[test]
 fn methods_without_a_figure_everywhere_are_named() {
     let place = Place::new();
     place.small_pack("one", 400, 100);

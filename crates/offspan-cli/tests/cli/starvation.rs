@@ -31,6 +31,20 @@ fn a_fit_that_needs_more_than_there_is_is_refused_before_it_begins() {
 }
 
 #[test]
+fn a_fit_that_no_machine_can_hold_is_refused_without_any_limit() {
+    let place = Place::new();
+    place.run("synth --rows 300 --width 16 -o rows.npy").fine();
+    // Its moments alone are 8 × 10¹⁸ bytes.
+    let fit = "fit rows.npy --method kpca-rff --features 1000000000 --threads 1";
+    let ran = place.run(&format!("{fit} --dry-run"));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("that is not enough"), "{ran:?}");
+    let message = place.run(&format!("{fit} -o net")).refused();
+    assert!(message.contains("kpca-rff needs about"), "{message}");
+    assert_eq!(place.files(), ["rows.npy"]);
+}
+
+#[test]
 fn whatever_the_limit_a_fit_ends_well_or_with_a_sentence() {
     let place = Place::new();
     place.run("synth --rows 3000 --width 64 -o rows.npy").fine();

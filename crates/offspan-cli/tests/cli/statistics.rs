@@ -260,7 +260,7 @@ fn a_result_can_be_repeated_and_says_when_it_cannot() {
     place.small_pack("pack", 400, 100);
     place.run("fit pack -m pca -o net.offspan").fine();
     let line = "eval pack --method kpca-rff:features=32,knn:neighbours=7,msp --seeds 2 --tpr 0.9 \
-                --fpr-rule authors --detector net.offspan --json=result.json";
+                --fpr-rule authors --detector net.offspan --compare net,msp --json=result.json";
     place.run(line).fine();
     let told = place.json("result.json")["provenance"].clone();
     assert_eq!(told["path"], "pack");
@@ -275,6 +275,8 @@ fn a_result_can_be_repeated_and_says_when_it_cannot() {
     let document = place.run("eval --repeat result.json --json").json();
     assert_eq!((&document["identical"], &document["agrees"]), (&true.into(), &true.into()));
     assert_eq!(document["methods"].as_array().unwrap().len(), 4);
+    assert_eq!(document["comparisons"][0]["method"], "net − msp");
+    assert_eq!(document["comparisons"][0]["largest"], 0.0);
 
     // A figure that was changed.
     let mut forged = place.json("result.json");
@@ -285,6 +287,14 @@ fn a_result_can_be_repeated_and_says_when_it_cannot() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stdout.contains("NOT all figures agree"), "{}", ran.stdout);
     assert!(ran.stdout.contains("sets.digits.auroc"), "{}", ran.stdout);
+
+    let mut forged = place.json("result.json");
+    let difference = &mut forged["comparisons"][0]["differences"][0]["auroc"]["interval"][0];
+    *difference = (difference.as_f64().unwrap() - 0.01).into();
+    place.write("forged.json", forged.to_string());
+    let ran = place.run("eval --repeat forged.json");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("average.auroc.2.0"), "{}", ran.stdout);
 
     // Another detector under the same name, then other rows.
     place.run("fit pack -m pca --components 3 -o net.offspan").fine();

@@ -77,6 +77,24 @@ fn random_access_and_several_passes_give_the_same_detector() {
 }
 
 #[test]
+fn a_result_tells_which_columns_it_read_and_is_repeated_with_them() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("pack/ood")).unwrap();
+    for split in ["train", "test", "ood/far"] {
+        std::fs::copy(file("numbered.parquet"), place.path(&format!("pack/{split}.parquet")))
+            .unwrap();
+    }
+    place.run("eval pack --method knn -k 3 --columns f0..f3 --json=result.json").fine();
+    let told = place.json("result.json")["provenance"].clone();
+    assert_eq!(told["read"], serde_json::json!({ "columns": ["f0..f3"] }));
+    assert_eq!(told["rows"]["train"]["width"], 4);
+    assert!(place.run("eval --repeat result.json").fine().contains("All figures are identical."));
+    // What is said beside counts: other columns are other rows.
+    let ran = place.run("eval --repeat result.json --columns f0..f2");
+    assert!(ran.code == Some(1) && ran.stdout.contains("NOT REPEATED"), "{ran:?}");
+}
+
+#[test]
 fn columns_are_chosen_by_name_prefix_range_or_list() {
     let place = place_with(&["numbered.parquet", "list-zstd.parquet"]);
     place.run("fit rows.npy --method pca --components 3 --hold-out 0 -o net").fine();

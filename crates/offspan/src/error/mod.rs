@@ -304,10 +304,22 @@ pub enum Error {
         reason: String,
     },
 
+    /// A row whose score is no number.
+    #[error(
+        "{method}: the score of row {row} is not a number; the numbers of the detector leave the range that scores are \
+         computed in, so it is damaged, or was made to be"
+    )]
+    NoScore {
+        /// The method.
+        method: String,
+        /// Number of the row among those that were scored.
+        row: usize,
+    },
+
     /// A fit would take more memory than there is.
     #[error(
         "{method} needs about {} of memory for {rows} × {width} features, and this process may take {} more, by \
-         {set_by}; raise the limit, or choose a smaller map, a smaller bank or another method",
+         {set_by}; give it more, or choose a smaller map, a smaller bank or another method",
         megabytes(*needed),
         megabytes(*available)
     )]
@@ -337,6 +349,17 @@ pub enum Error {
         path: PathBuf,
         /// The number of that process, if it is known.
         holder: Option<u32>,
+    },
+
+    /// A state that somebody else has saved since it was read.
+    #[error(
+        "{}: the state has changed since this monitor read or saved it: somebody else has saved rows there, which would \
+         be lost; load it anew, or choose another name",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
     },
 
     /// A checkpoint belongs to another fit.

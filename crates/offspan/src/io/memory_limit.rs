@@ -1,4 +1,4 @@
-//! How much memory this process may still take, where somebody has set a limit.
+//! How much memory this process may still take: what limits leave, and what the machine has.
 
 use std::path::Path;
 
@@ -12,14 +12,29 @@ pub struct MemoryLimit {
     pub set_by: &'static str,
 }
 
-/// The tightest limit of this process; none if there is none, or if the system does not tell.
+/// The tightest limit of this process, of which what the machine has free is one; none if the system does not tell.
 #[must_use]
 pub fn memory_limit() -> Option<MemoryLimit> {
+    let limit = |available: Option<u64>, set_by| {
+        available.map(|available| MemoryLimit { available, set_by })
+    };
     let limits = [
-        address_space().map(|available| MemoryLimit { available, set_by: "RLIMIT_AS (ulimit -v)" }),
-        control_group().map(|available| MemoryLimit { available, set_by: "its control group" }),
+        limit(address_space(), "RLIMIT_AS (ulimit -v)"),
+        limit(control_group(), "its control group"),
+        limit(machine(), "the free memory of this machine"),
     ];
     limits.into_iter().flatten().min_by_key(|limit| limit.available)
+}
+
+/// What the machine can still give, with what it can swap out.
+fn machine() -> Option<u64> {
+    free_memory(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+fn free_memory(meminfo: &str) -> Option<u64> {
+    let kilobytes = number_after(meminfo, "MemAvailable:")?
+        .saturating_add(number_after(meminfo, "SwapFree:").unwrap_or(0));
+    Some(kilobytes.saturating_mul(1024))
 }
 
 /// What is left of the address space.
@@ -103,6 +118,16 @@ mod tests {
         assert_eq!(soft_limit(&line("1048576")), Some(1_048_576));
         assert_eq!(soft_limit(&line("unlimited")), None);
         assert_eq!(number_after("VmPeak:\t 9 kB\nVmSize:\t  1234 kB\n", "VmSize:"), Some(1234));
+    }
+
+    #[test]
+    fn what_the_machine_has_free_counts_with_what_it_can_swap_out() {
+        let text = "MemTotal:  9000 kB\nMemFree:  10 kB\nMemAvailable:  3000 kB\nSwapCached: 7 kB\nSwapFree:  500 kB\n";
+        assert_eq!(free_memory(text), Some(3500 * 1024));
+        assert_eq!(free_memory("MemAvailable:  3000 kB\n"), Some(3000 * 1024));
+        assert_eq!(free_memory("MemTotal:  9000 kB\n"), None, "an old kernel does not tell");
+        #[cfg(target_os = "linux")]
+        assert!(memory_limit().is_some_and(|limit| limit.available < 1 << 50));
     }
 
     #[test]
