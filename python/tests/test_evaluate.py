@@ -236,7 +236,7 @@ def test_own_methods_stand_in_the_comparison_of_the_paper(tmp_path):
     page = offspan.study("paper", tmp_path / "pack", folder, [Norm()], landmarks=32, features=32)
     assert "my norm" in page.read_text()
     found = json.loads((folder / "methods.json").read_text())
-    ours = next(result for result in found["results"] if result["method"] == "my norm")
+    ours = next(result for result in found["results"]["results"] if result["method"] == "my norm")
     assert ours["average"] == offspan.evaluate(tmp_path / "pack", [Norm()]).averages["my norm"]
 
 

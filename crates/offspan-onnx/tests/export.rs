@@ -8,7 +8,9 @@ mod common;
 mod models;
 
 use common::*;
-use models::{bytes, channels_last_network, model, network, node, numbers, random, value};
+use models::{
+    bytes, channels_last_network, model, network, node, numbers, random, value, with_ints,
+};
 use ndarray::{Array2, Axis, concatenate};
 use offspan::graph::{Graph, Input, Size};
 use offspan::io::{Content, Dataset, FeatureSource};
@@ -269,6 +271,18 @@ fn fitted(network: &ModelProto, wanted: &str) -> Fitted {
     Fitted { folder, detector: detector.with_source(Some(source)), hash, inputs, scores }
 }
 
+/// What the network's convolutions leave to the defaults, of which rten asks for two.
+fn spelt_out(mut model: ModelProto) -> ModelProto {
+    for node in &mut model.graph.as_mut().unwrap().node {
+        if node.op_type() == "Conv" {
+            for name in ["strides", "dilations"] {
+                *node = with_ints(std::mem::take(node), name, &[1, 1]);
+            }
+        }
+    }
+    model
+}
+
 impl Fitted {
     fn options(&self) -> AttachOptions {
         AttachOptions { model_hash: Some(self.hash.clone()), ..AttachOptions::default() }
@@ -277,7 +291,7 @@ impl Fitted {
     #[track_caller]
     fn gives_its_scores(&self, network: &ModelProto, options: &AttachOptions) -> ModelProto {
         let guarded = attach(&self.detector, network, options).unwrap();
-        let model = loaded(&guarded.model).unwrap();
+        let model = loaded(&spelt_out(guarded.model.clone())).unwrap();
         let graph = network.graph.as_ref().unwrap();
         let sizes = &graph.input[0];
         let shape = if sizes.name() == "picture" { [20, 8, 8, 3] } else { [20, 3, 8, 8] };

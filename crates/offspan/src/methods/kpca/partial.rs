@@ -295,6 +295,13 @@ impl PartialFit {
         let params = params.check()?;
         let landmarks = file.has("landmarks").then(|| file.array2("landmarks")).transpose()?;
         let mut partial = Self::build(params, header.width, landmarks)?;
+        if partial.map.input() != header.width {
+            return Err(Error::shape(
+                file.label("the map"),
+                format!("{} columns", header.width),
+                format!("{} columns", partial.map.input()),
+            ));
+        }
         let moments = Moments::read_tensors(file, header.count)?;
         if moments.width() != partial.moments.width() {
             return Err(Error::shape(
@@ -309,6 +316,13 @@ impl PartialFit {
 }
 
 impl AnyMap {
+    fn input(&self) -> usize {
+        match self {
+            AnyMap::F32(map) => map.raw.input(),
+            AnyMap::F64(map) => map.raw.input(),
+        }
+    }
+
     fn coordinates(&self) -> usize {
         match self {
             AnyMap::F32(map) => map.raw.output(),
