@@ -13,10 +13,8 @@ use super::sets::Sets;
 ///
 /// ```
 /// use offspan::io::{Dataset, Head, read_rows};
-/// use offspan::metrics::EvalOptions;
 /// use offspan::ndarray::Array2;
-/// use offspan::{MethodOptions, Silent};
-/// use offspan_study::evaluation::{Evaluator, OwnDetector, OwnMethod, Sets};
+/// use offspan_study::evaluation::{OwnDetector, OwnMethod};
 ///
 /// /// Rows with a large norm are in-distribution.
 /// struct Norm;
@@ -37,20 +35,6 @@ use super::sets::Sets;
 ///         Ok(z.rows().into_iter().map(|row| row.dot(&row).sqrt()).collect())
 ///     }
 /// }
-///
-/// // Beside a method of the library. `Sets::of` takes a pack in place of arrays.
-/// let rows = |level: f64| Array2::from_shape_fn((40, 3), |(i, j)| level + ((i * 7 + j) % 5) as f64);
-/// let (train, test, far) = (rows(3.0), rows(3.0), rows(0.0));
-/// let [train, test, far] = [("train", &train), ("test", &test), ("far", &far)]
-///     .map(|(name, rows)| Dataset::new(name, rows.view()));
-/// let ood = [far];
-/// let mut evaluator = Evaluator::new(Sets::new(&train, &test, &ood, None), EvalOptions::default())?;
-/// evaluator.library(MethodOptions::default().methods(&["knn"])?, &|_| true, &Silent, |_, _| {})?;
-/// evaluator.own(&Norm, &Silent)?;
-/// let evaluations = evaluator.finish()?;
-/// assert!(evaluations.result("norm").is_some_and(|norm| norm.average.auroc > 0.9));
-/// assert_eq!(evaluations.results.len(), 2);
-/// # Ok::<(), offspan_study::StudyError>(())
 /// ```
 pub trait OwnMethod {
     /// What it is called in tables.
