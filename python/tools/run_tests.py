@@ -72,7 +72,7 @@ def core(words: list[str]) -> None:
     """Tests and examples in the documentation, with NumPy and scikit-learn."""
     folder = FOLDER / "test"
     shutil.rmtree(folder, ignore_errors=True)
-    python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest")
+    python = environment(folder, "numpy", "scikit-learn", "pandas", "pytest", "pytest-xdist")
     # Optional everywhere: without them, their tests say that they were left out.
     for extra in ("pyarrow", "polars", "fsspec", "jsonschema"):
         words_of_pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra]
@@ -94,6 +94,9 @@ def core(words: list[str]) -> None:
         TESTS / "serve",
         "-p",
         "no:cacheprovider",
+        # Most of a test is Python on one core.
+        "--numprocesses",
+        str(os.cpu_count() or 1),
         *words,
     )
     doctests = [path for path in sorted(installed.glob("*.py")) if path.stem not in HOSTED]
