@@ -9,6 +9,7 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -356,8 +357,15 @@ def _files(path: str) -> tuple[list[str], Callable[[str], Any]]:
     return files, lambda file: system.open(file, "rb")
 
 
+def part_files(inside: list[str]) -> list[str]:
+    """The tables among paths, in the order of their rows."""
+    # What comes back are paths of this system, in which an address would lose a slash.
+    given = {os.fspath(Path(path)): path for path in inside}
+    return [given[os.fspath(part)] for part in _internal.part_files(inside)]
+
+
 def _parts(path: str, inside: list[str]) -> list[str]:
-    files = [os.fspath(part) for part in _internal.part_files(inside)]
+    files = part_files(inside)
     if not files:
         raise InputError(f"{path}: expected files that end in {', '.join(_ENDINGS)} in the folder, found none")
     return files

@@ -41,7 +41,7 @@ from .errors import InputError
 
 __all__ = ["fit", "score", "transform"]
 
-#: How tasks are named that make a part of a partition; progress counts them.
+#: How the names of tasks begin that make a part of a partition; progress counts them.
 _PARTIAL = "offspan-part"
 
 
@@ -65,7 +65,8 @@ def fit(
         The method with its parameters, its threshold and the last layer; it stays as it is.
     rows
         A Dask array [rows, width], a Dask DataFrame, or Parquet files: a bag of paths, of which each partition of the
-        bag is one, or a list of paths. Addresses such as ``s3://…`` are read by fsspec.
+        bag is one, or a path or a list of paths, of which each is one, and each file in a folder of part files.
+        Addresses such as ``s3://…`` are read by fsspec.
     logits, labels
         What belongs to the same rows: Dask arrays beside an array, names of columns otherwise.
     features
@@ -161,9 +162,9 @@ class _Arrays:
             return [int(size) for size in self._sizes]
         return [delayed(len)(block) for block in self._blocks]
 
-    def part(self, plan: Delayed, place: Place) -> Delayed:
+    def part(self, plan: Delayed, place: Place, topic: str) -> Delayed:
         given = [blocks[place.partition] for blocks in self._beside]
-        return _named(_part_of_arrays, plan, place, self._blocks[place.partition], *given)
+        return _named(_part_of_arrays, plan, place, topic, self._blocks[place.partition], *given)
 
 
 class _Tables:
@@ -176,8 +177,8 @@ class _Tables:
     def counts(self) -> list[Delayed]:
         return [delayed(len)(table) for table in self._tables]
 
-    def part(self, plan: Delayed, place: Place) -> Delayed:
-        return _named(_part_of_table, plan, place, self._columns, self._tables[place.partition])
+    def part(self, plan: Delayed, place: Place, topic: str) -> Delayed:
+        return _named(_part_of_table, plan, place, topic, self._columns, self._tables[place.partition])
 
 
 class _Files:
@@ -189,8 +190,8 @@ class _Files:
     def counts(self) -> list[Delayed]:
         return [delayed(parquet.rows_of)(paths, self._storage) for paths in self._paths]
 
-    def part(self, plan: Delayed, place: Place) -> Delayed:
-        return _named(_part_of_files, plan, place, self._columns, self._paths[place.partition], self._storage)
+    def part(self, plan: Delayed, place: Place, topic: str) -> Delayed:
+        return _named(_part_of_files, plan, place, topic, self._columns, self._paths[place.partition], self._storage)
 
 
 def _partitions(rows: Any, features: Names, logits: Any, labels: Any, storage: dict[str, Any]) -> Any:
@@ -201,8 +202,8 @@ def _partitions(rows: Any, features: Names, logits: Any, labels: Any, storage: d
     if hasattr(rows, "to_delayed"):  # A bag. Its files are known to workers only, which check the names of columns.
         given = [names if names is None or isinstance(names, str) else tuple(names) for names in (features, logits)]
         return _Files(rows.to_delayed(), Columns(given[0], given[1], labels), storage)  # type: ignore[arg-type]
-    if isinstance(rows, (list, tuple)):
-        paths = parquet.as_paths(rows)
+    if isinstance(rows, (list, tuple, str, os.PathLike)):
+        paths = parquet.as_paths(rows, storage)
         columns = Columns.chosen(parquet.column_names(paths[0], storage), features, logits, labels)
         return _Files([[path] for path in paths], columns, storage)
     raise InputError(f"rows: expected a Dask array, DataFrame or bag, or a list of paths, got {type(rows).__name__}")
@@ -230,16 +231,18 @@ def _beside(rows: Any, array: Any, what: str) -> Any:
     return whole.rechunk({0: rows.chunks[0]})
 
 
-def _part_of_arrays(plan: Sealed, place: Place, rows: Any, logits: Any, labels: Any) -> Part:
-    return _find(plan, place, iter([Block(rows, logits, labels)]))
+def _part_of_arrays(plan: Sealed, place: Place, topic: str, rows: Any, logits: Any, labels: Any) -> Part:
+    return _find(plan, place, topic, iter([Block(rows, logits, labels)]))
 
 
-def _part_of_table(plan: Sealed, place: Place, columns: Columns, table: Any) -> Part:
-    return _find(plan, place, (columns.block(table, place.first_row) for _ in range(1)))
+def _part_of_table(plan: Sealed, place: Place, topic: str, columns: Columns, table: Any) -> Part:
+    return _find(plan, place, topic, (columns.block(table, place.first_row) for _ in range(1)))
 
 
-def _part_of_files(plan: Sealed, place: Place, columns: Columns, paths: Sequence[str], storage: dict[str, Any]) -> Part:
-    return _find(plan, place, parquet.blocks_of([*paths], columns, place.first_row, storage))
+def _part_of_files(
+    plan: Sealed, place: Place, topic: str, columns: Columns, paths: Sequence[str], storage: dict[str, Any]
+) -> Part:
+    return _find(plan, place, topic, parquet.blocks_of([*paths], columns, place.first_row, storage))
 
 
 def _one_thread() -> None:
@@ -266,22 +269,22 @@ def _is_lone_worker() -> bool:
     return False
 
 
-def _find(plan: Sealed, place: Place, blocks: Iterator[Block]) -> Part:
+def _find(plan: Sealed, place: Place, topic: str, blocks: Iterator[Block]) -> Part:
     _one_thread()
     found = parts.find(plan, place, blocks)
     try:
         from distributed import get_worker
 
-        get_worker().log_event(f"{_PARTIAL}-{plan.digest}", place.partition)
+        get_worker().log_event(topic, place.partition)
     except (ImportError, ValueError):
         pass  # A local scheduler, which sees the task end.
     return found
 
 
-def _named(function: Callable[..., Part], plan: Delayed, place: Place, *words: Any) -> Delayed:
-    """A task that progress can tell from the others."""
-    name = f"{_PARTIAL}-{uuid.uuid4().hex}"
-    return delayed(function, pure=False, traverse=False)(plan, place, *words, dask_key_name=name)
+def _named(function: Callable[..., Part], plan: Delayed, place: Place, topic: str, *words: Any) -> Delayed:
+    """A task that progress can tell from the others, also from those of other fits of the same client."""
+    name = f"{topic}-{place.partition}"
+    return delayed(function, pure=False, traverse=False)(plan, place, topic, *words, dask_key_name=name)
 
 
 def _shared(sealed: Sealed, name: str) -> Delayed:
@@ -300,10 +303,11 @@ class _Engine:
 
     def carry_out(self, plan: Sealed, places: Sequence[Place], done: Callable[[int], object]) -> Part:
         shared = _shared(plan, "offspan-plan")
-        level = [self._partitions.part(shared, place) for place in places]
+        topic = f"{_PARTIAL}-{uuid.uuid4().hex}"
+        level = [self._partitions.part(shared, place, topic) for place in places]
         for groups in parts.levels(len(level), FAN):
             level = [delayed(parts.merged, pure=False)([level[one] for one in group]) for group in groups]
-        with _progress(self._client(), plan, done), warnings.catch_warnings():
+        with _progress(self._client(), topic, done), warnings.catch_warnings():
             # The plan is meant to be in the graph.
             warnings.filterwarnings("ignore", message="Sending large graph")
             return level[0].compute(scheduler=self._scheduler)
@@ -323,7 +327,7 @@ class _Engine:
 
 
 @contextmanager
-def _progress(client: Any, plan: Sealed, done: Callable[[int], object]) -> Iterator[None]:
+def _progress(client: Any, topic: str, done: Callable[[int], object]) -> Iterator[None]:
     """Tell how many partitions are done."""
     finished: set[Any] = set()
 
@@ -336,13 +340,12 @@ def _progress(client: Any, plan: Sealed, done: Callable[[int], object]) -> Itera
         from dask.callbacks import Callback
 
         def after(key: Any, *_: Any) -> None:
-            if str(key).startswith(_PARTIAL):
+            if str(key).startswith(topic):
                 one_more(key)
 
         with Callback(posttask=after):
             yield
         return
-    topic = f"{_PARTIAL}-{plan.digest}"
     client.subscribe_topic(topic, lambda event: one_more(event[1]))
     try:
         yield

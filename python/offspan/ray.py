@@ -55,9 +55,9 @@ def fit(
     plan
         The method with its parameters, its threshold and the last layer; it stays as it is.
     rows
-        A Ray dataset, which is materialised in the object store once, or a list of paths of Parquet files, each of
-        which is a partition and is read anew, bit by bit, in every pass. Addresses such as ``s3://…`` are read by
-        fsspec.
+        A Ray dataset, which is materialised in the object store once, or a path or a list of paths of Parquet files.
+        Each file is a partition, also each in a folder of part files, and is read anew, bit by bit, in every pass.
+        Addresses such as ``s3://…`` are read by fsspec.
     features, logits
         A column with lists of numbers (or tensors), or columns with a number each: a list of names, or all of ``f0``,
         ``f1``, … as ``"f*"``.
@@ -72,8 +72,9 @@ def fit(
 
     """
     engine: driver.Engine
-    if isinstance(rows, (list, tuple)):
-        paths, storage = parquet.as_paths(rows), dict(storage_options or {})
+    if isinstance(rows, (list, tuple, str, os.PathLike)):
+        storage = dict(storage_options or {})
+        paths = parquet.as_paths(rows, storage)
         columns = Columns.chosen(parquet.column_names(paths[0], storage), features, logits, labels)
         engine = _Files(paths, columns, storage)
     elif isinstance(rows, ray.data.Dataset):
@@ -154,7 +155,8 @@ class _Engine:
                 first, sizes = list(level), dict(zip(level, map(len, groups)))
         finished = 0
         while first:
-            ready, first = ray.wait(first)
+            # Parts stay where they are: the driver wants to know of them, and not to have them.
+            ready, first = ray.wait(first, fetch_local=False)
             finished += sum(sizes.pop(reference) for reference in ready)
             done(finished)
         part: Part = _got(level[0])

@@ -1,6 +1,6 @@
 //! Fits whose rows lie on many machines.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use offspan::io::TrainingData;
 use offspan::{FitPart, PlanOptions, Promise};
@@ -15,13 +15,22 @@ use crate::method::Method;
 /// A fit by passes over rows that may lie anywhere.
 #[pyclass(frozen, module = "offspan._internal")]
 pub(crate) struct FitPlan {
-    // Work on it happens while other Python threads run.
-    inner: Mutex<offspan::FitPlan>,
+    // Locked to look at it or to replace it, never while work goes on: that may call Python, which may ask the plan.
+    inner: Mutex<Arc<offspan::FitPlan>>,
 }
 
 impl FitPlan {
-    fn lock(&self) -> std::sync::MutexGuard<'_, offspan::FitPlan> {
+    fn of(plan: offspan::FitPlan) -> Self {
+        FitPlan { inner: Mutex::new(Arc::new(plan)) }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<offspan::FitPlan>> {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The plan as it is now.
+    fn now(&self) -> Arc<offspan::FitPlan> {
+        Arc::clone(&self.lock())
     }
 }
 
@@ -40,25 +49,24 @@ impl FitPlan {
         let head = head.map(head_of).transpose()?;
         let promise = Promise { keep, confidence };
         let options = PlanOptions { hold_out, promise, seed: method.seed };
-        let plan = quick(py, || offspan::FitPlan::new(&method.spec, head, options))?;
-        Ok(FitPlan { inner: Mutex::new(plan) })
+        quick(py, || offspan::FitPlan::new(&method.spec, head, options)).map(Self::of)
     }
 
     /// What the next pass is for; none if the fit is done.
     #[getter]
     fn stage(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        quick(py, || Ok(self.lock().stage().map(str::to_owned)))
+        quick(py, || Ok(self.now().stage().map(str::to_owned)))
     }
 
     /// How many passes were carried out.
     #[getter]
     fn passes(&self, py: Python<'_>) -> PyResult<usize> {
-        quick(py, || Ok(self.lock().passes()))
+        quick(py, || Ok(self.now().passes()))
     }
 
     /// The method with all its parameters, as JSON.
     fn spec(&self, py: Python<'_>) -> PyResult<String> {
-        quick(py, || Ok(serde_json::json!(self.lock().spec()).to_string()))
+        quick(py, || Ok(serde_json::json!(self.now().spec()).to_string()))
     }
 
     /// What the next pass finds on some rows.
@@ -74,7 +82,7 @@ impl FitPlan {
         let given = Given::new("the rows", features, logits, labels, None)?;
         let TrainingData { rows, .. } = given.open(py)?;
         // Several threads may carry out parts of one pass: none of them changes the plan.
-        let plan = quick(py, || Ok(self.lock().clone()))?;
+        let plan = self.now();
         let bytes = work(py, None, |observer| {
             plan.partial(&rows, first_row, observer).map(|part| part.to_bytes())
         })?;
@@ -85,24 +93,32 @@ impl FitPlan {
     #[pyo3(signature = (found, progress=None))]
     fn advance(&self, py: Python<'_>, found: &[u8], progress: Option<Py<PyAny>>) -> PyResult<()> {
         work(py, progress.as_ref(), |observer| {
-            self.lock().advance(&FitPart::from_bytes(found)?, observer)
+            let before = self.now();
+            let mut next = (*before).clone();
+            next.advance(&FitPart::from_bytes(found)?, observer)?;
+            let mut now = self.lock();
+            if !Arc::ptr_eq(&now, &before) {
+                let reason = "the plan went on meanwhile, in another call of advance; only one call may take a pass";
+                return Err(offspan::Error::Plan(reason.to_owned()));
+            }
+            *now = Arc::new(next);
+            Ok(())
         })
     }
 
     /// The detector.
     fn finish(&self, py: Python<'_>) -> PyResult<Detector> {
-        quick(py, || self.lock().clone().finish()).map(Detector::new)
+        quick(py, || Arc::unwrap_or_clone(self.now()).finish()).map(Detector::new)
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = quick(py, || Ok(self.lock().to_bytes()))?;
+        let bytes = quick(py, || Ok(self.now().to_bytes()))?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        let plan = work(py, None, |_| offspan::FitPlan::from_bytes(bytes))?;
-        Ok(FitPlan { inner: Mutex::new(plan) })
+        work(py, None, |_| offspan::FitPlan::from_bytes(bytes)).map(Self::of)
     }
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import offspan
-from offspan._cluster import driver, parts
+from offspan._cluster import driver, parquet, parts
 from offspan._cluster.tables import Block, Columns
 
 ROWS = np.random.default_rng(3).normal(size=(900, 6)).astype(np.float32) + 2
@@ -86,6 +88,61 @@ def test_rows_that_change_between_passes_are_noticed():
 
     with pytest.raises(offspan.InputError, match="partition 0: expected 300 rows as counted before, got 299"):
         fit(Fewer(np.split(ROWS, [300])))
+
+
+def test_labels_and_logits_that_change_between_passes_are_noticed():
+    labels, logits = np.arange(900) % 3, ROWS[:, :3]
+    plan = offspan.FitPlan("rmds")
+
+    class Relabelled(Here):
+        def __init__(self, *words, changed):
+            super().__init__(*words)
+            self.changed = changed
+
+        def blocks(self, place):
+            rows = slice(place.first_row, place.first_row + place.rows)
+            given = {"labels": labels[rows], "logits": logits[rows]}
+            if self.passes > 2 and place.partition == 1:
+                given[self.changed] = given[self.changed][::-1]
+            for part in range(2):  # However they come.
+                half = slice(part * place.rows // 2, (part + 1) * place.rows // 2)
+                yield Block(ROWS[rows][half], given["logits"][half], given["labels"][half])
+
+    for changed in ("labels", "logits"):
+        with pytest.raises(offspan.InputError, match="partition 1: its rows are not those of the pass before"):
+            fit(Relabelled(np.split(ROWS, [300]), changed=changed), plan)
+
+
+@pytest.mark.parametrize("what", ["features", "logits"])
+def test_batches_of_different_widths_are_a_sentence(what):
+    class Narrower(Here):
+        def blocks(self, place):
+            for part, rows in enumerate(np.split(self.pieces[place.partition], [100])):
+                narrow = slice(None, None if part == 0 or place.partition == 0 else 5)
+                yield Block(rows[:, narrow if what == "features" else slice(None)], rows[:, narrow], None)
+
+    with pytest.raises(offspan.InputError, match=f"^partition 1: {what}: expected rows of width 6 .*, got 5"):
+        fit(Narrower(np.split(ROWS, [300])))
+
+
+def test_threads_of_a_worker_share_one_plan(monkeypatch):
+    monkeypatch.setattr(parts, "_OPENED", {})
+    sealed = parts.Sealed(PLAN.to_bytes())
+    opened, begun = [], threading.Barrier(4)
+
+    def opener(data):
+        opened.append(data)
+        for _ in range(200):  # The others run meanwhile.
+            plan = offspan.FitPlan.from_bytes(data)
+        return plan
+
+    def work(_):
+        begun.wait()
+        return sealed._opened(opener)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(map(id, pool.map(work, range(4))))) == 1
+    assert len(opened) == 1
 
 
 def test_a_part_of_another_plan_is_refused():
@@ -165,9 +222,11 @@ def test_a_fit_whose_driver_was_lost_goes_on(tmp_path):
     with pytest.raises(offspan.FormatError, match="a file of another kind"):
         fit(Here(pieces), checkpoint=checkpoint)
     assert checkpoint.read_text() == "something else"
-    checkpoint.write_bytes(b"offspan cluster fit 1\n\x05\x00")
-    with pytest.raises(offspan.FormatError, match="damaged"):
-        fit(Here(pieces), checkpoint=checkpoint)
+    about = b'{"plan": "a"}'
+    for damaged in (b"\x05\x00", len(about).to_bytes(8, "little") + about, (1).to_bytes(8, "little") + b"3"):
+        checkpoint.write_bytes(b"offspan cluster fit 1\n" + damaged)
+        with pytest.raises(offspan.FormatError, match="damaged"):
+            fit(Here(pieces), checkpoint=checkpoint)
 
 
 def test_progress_tells_stage_and_partitions():
@@ -197,6 +256,76 @@ def test_lists_of_pandas_become_rows():
     table.at[1, "features"] = [3.0]
     with pytest.raises(offspan.InputError, match="expected 2 numbers in every row as in row 10, got 1 in row 11"):
         Columns("features").block(table, first_row=10)
+    table.at[1, "features"] = "none"
+    with pytest.raises(offspan.InputError, match="expected a list of numbers in every row, got 'none' in row 11"):
+        Columns("features").block(table, first_row=10)
+
+
+def test_chunks_of_different_widths_are_told_with_their_row():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.concat_tables([pa.table({"features": rows}) for rows in ([[1.0, 2.0]], [[3.0], [4.0]])])
+    with pytest.raises(offspan.InputError, match="features: expected 2 numbers in every row, got 1 in row 11"):
+        Columns("features").block(table, first_row=10)
+
+
+class Files(Here):
+    """Partitions in files, of which a worker is told the path."""
+
+    def __init__(self, paths, columns, storage=None):
+        super().__init__(parquet.as_paths(paths, storage or {}))
+        self.columns, self.storage = columns, storage or {}
+
+    def count(self):
+        return [parquet.rows_of([path], self.storage) for path in self.pieces]
+
+    def blocks(self, place):
+        return parquet.blocks_of([self.pieces[place.partition]], self.columns, place.first_row, self.storage)
+
+
+def written(folder, pieces):
+    """Files of numbered columns, whose names sort in another way than their numbers."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    folder.mkdir()
+    for number, piece in enumerate(pieces):
+        table = pa.table({f"f{column}": piece[:, column] for column in range(piece.shape[1])})
+        pyarrow.parquet.write_table(table, folder / f"part-{number}.parquet", compression="none")
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+def test_a_folder_is_its_files_in_the_order_of_their_numbers(tmp_path):
+    pieces = np.split(ROWS, list(range(75, 900, 75)))
+    folder = written(tmp_path / "train.parquet", pieces)
+    expected = fit(Here(pieces))
+    assert fit(Files(folder, Columns("f*"))) == expected
+    assert fit(Files([str(folder)], Columns("f*"))) == expected
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    for path in folder.iterdir():
+        memory.pipe(f"/bucket/train.parquet/{path.name}", path.read_bytes())
+    assert fit(Files("memory://bucket/train.parquet", Columns("f*"))) == expected
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(offspan.InputError, match=r"empty: expected files that end in .parquet in the folder"):
+        parquet.as_paths([tmp_path / "empty"], {})
+
+
+def test_a_file_that_cannot_be_decoded_is_named(tmp_path):
+    folder = written(tmp_path / "train", np.split(ROWS, [300]))
+    path = folder / "part-1.parquet"
+    data = bytearray(path.read_bytes())
+    data[4:200] = bytes(196)
+    path.write_bytes(data)
+    with pytest.raises(offspan.InputError, match=r"^partition 1: .*part-1.parquet: it cannot be decoded"):
+        fit(Files(folder, Columns("f*")))
+
+
+def test_wide_rows_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    folder = written(tmp_path / "train", [ROWS])
+    monkeypatch.setattr(parquet, "_BATCH_BYTES", 2400)
+    read = list(parquet.blocks_of([str(folder / "part-0.parquet")], Columns("f*"), 0, {}))
+    assert max(block.features.nbytes for block in read) <= 2400 and len(read) >= 9
+    np.testing.assert_array_equal(np.concatenate([block.features for block in read]), ROWS)
 
 
 @pytest.mark.parametrize("engine", ["dask", "spark", "ray"])

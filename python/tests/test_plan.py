@@ -99,3 +99,37 @@ def test_a_part_without_rows_changes_nothing() -> None:
         part = plan.merge(plan.partial(ROWS[:0], first_row=0), plan.partial(ROWS))
         plan.advance(plan.merge(part, plan.partial(ROWS[:0], first_row=700)))
     assert np.isfinite(plan.finish().score(ROWS)).all()
+
+
+def test_a_plan_can_be_asked_while_it_goes_on() -> None:
+    plan = offspan.FitPlan("kpca-nys", landmarks=32, sampling="uniform")
+    seen = []
+    while plan.has_pass():
+        part = plan.partial(ROWS)
+        before = plan.passes
+        plan.advance(part, progress=lambda *_, before=before: seen.append(plan.passes - before))
+    assert seen and set(seen) == {0}, "it goes on when all is done"
+
+
+def test_a_pass_is_taken_once() -> None:
+    plan = offspan.FitPlan("kpca-nys", landmarks=32, sampling="uniform")
+    plan.advance(plan.partial(ROWS))
+    part, went_on = plan.partial(ROWS), []
+
+    def go_on(*_: object) -> None:
+        if not went_on:
+            went_on.append(True)
+            plan.advance(part)
+
+    with pytest.raises(offspan.InputError, match="the plan went on meanwhile"):
+        plan.advance(part, progress=go_on)
+    assert plan.passes == 2
+
+
+def test_parts_of_the_same_plan_for_other_rows_are_refused() -> None:
+    plans = [offspan.FitPlan("kpca-nys", landmarks=32, sampling="uniform") for _ in range(2)]
+    for plan, rows in zip(plans, (ROWS, ROWS[::-1])):
+        for _ in range(2):
+            plan.advance(plan.partial(rows))
+    with pytest.raises(offspan.InputError, match=r"another fit with the same method and options: .* first 2 passes"):
+        plans[0].merge(plans[0].partial(ROWS[:300]), plans[1].partial(ROWS[300:], first_row=300))

@@ -166,6 +166,27 @@ def test_urls_go_through_fsspec(rows):
             pq.write_table(pa.table({"features": fixed(part)}), file)
     plain = offspan.make("pca").fit(rows).detector
     assert offspan.make("pca").fit("memory://bucket/train").detector == plain
+
+    class Web(fsspec.AbstractFileSystem):
+        """A server whose files go by their whole addresses, also where they are listed."""
+
+        protocol = "web"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return path
+
+        def isdir(self, path):
+            return path == "web://bucket/train"
+
+        def ls(self, path, detail=True):
+            return [f"web:/{file}" for file in memory.ls("/bucket/train", detail=False)]
+
+        def open(self, path, mode="rb", **_):
+            return memory.open(path.removeprefix("web:/"), mode)
+
+    fsspec.register_implementation("web", Web, clobber=True)
+    assert offspan.make("pca").fit("web://bucket/train").detector == plain
     single = offspan.read_table("memory://bucket/train/part.0.parquet")
     assert np.array_equal(single.features, np.array_split(rows, 11)[0])
     with pytest.raises(InputError, match=r"nonsense://x\.parquet"):

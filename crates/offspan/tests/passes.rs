@@ -252,6 +252,99 @@ fn parts_of_another_plan_are_refused() {
     assert!(FitPlan::from_bytes(&part.to_bytes()).is_err());
 }
 
+/// The first `passes` passes of a plan over these rows.
+fn carried_out(mut plan: FitPlan, rows: &Array2<f32>, passes: usize) -> FitPlan {
+    let data = Dataset::new("rows", rows.view());
+    for _ in 0..passes {
+        let part = plan.partial(&data, 0, &Silent).unwrap();
+        plan.advance(&part, &Silent).unwrap();
+    }
+    plan
+}
+
+#[test]
+fn a_part_of_the_same_plan_for_other_rows_is_refused() {
+    let (ours, theirs) = (features(200, WIDTH, 1), features(200, WIDTH, 2));
+    // What the passes before have found decides what the next one sums up.
+    let mut plan = carried_out(plan("auto"), &ours, 3);
+    let other = carried_out(self::plan("auto"), &theirs, 3);
+    assert_eq!(plan.stage(), other.stage());
+    let half = |rows| Dataset::new("half", ArrayView2::slice_move(rows, s![90.., ..]));
+    let part = plan.partial(&half(ours.view()), 90, &Silent).unwrap();
+    let wrong = other.partial(&Dataset::new("rows", theirs.slice(s![..90, ..])), 0, &Silent);
+    let wrong = wrong.unwrap();
+    let expected = "the part belongs to another fit with the same method and options: what its first 3 passes have \
+                    found differs, so other rows or other parts were merged there";
+    assert_eq!(message(part.clone().merge(&wrong)), expected);
+    let whole = other.partial(&Dataset::new("rows", theirs.view()), 0, &Silent).unwrap();
+    assert_eq!(message(plan.advance(&whole, &Silent)), expected);
+    // As bytes, too.
+    let sent = FitPlan::from_bytes(&plan.to_bytes()).unwrap();
+    let right = sent.partial(&Dataset::new("rows", ours.slice(s![..90, ..])), 0, &Silent).unwrap();
+    let mut all = FitPart::from_bytes(&part.to_bytes()).unwrap();
+    all.merge(&right).unwrap();
+    plan.advance(&all, &Silent).unwrap();
+}
+
+#[test]
+fn copies_of_a_plan_go_on_with_rows_of_their_own() {
+    let (ours, theirs) = (features(200, WIDTH, 1), features(200, WIDTH, 2));
+    for method in ["auto", "pca"] {
+        let begun = carried_out(plan(method), &ours, 1);
+        // The copy goes first, and what it works out is its own.
+        let copy = carried_out_to_the_end(begun.clone(), &theirs);
+        let plan = carried_out_to_the_end(begun, &ours);
+        for (detector, rows) in [(plan, &ours), (copy, &theirs)] {
+            let alone = carried_out_to_the_end(self::plan(method), rows);
+            assert_eq!(detector.to_bytes(), alone.to_bytes(), "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_fails_leaves_nothing_behind() {
+    // All on a line: nothing is left beside it, so there are no residuals.
+    let line = Array2::from_shape_fn((200, WIDTH), |(i, j)| ((i + 1) * (j + 1)) as f32);
+    let rows = features(200, WIDTH, 1);
+    let mut plan = carried_out(plan("pca"), &rows, 1);
+    let wrong = plan.partial(&Dataset::new("line", line.view()), 0, &Silent).unwrap();
+    plan.advance(&wrong, &Silent).unwrap_err();
+    let alone = carried_out_to_the_end(self::plan("pca"), &rows);
+    assert_eq!(carried_out_to_the_end(plan, &rows).to_bytes(), alone.to_bytes());
+}
+
+fn carried_out_to_the_end(plan: FitPlan, rows: &Array2<f32>) -> Detector {
+    let mut plan = plan;
+    while plan.stage().is_some() {
+        plan = carried_out(plan, rows, 1);
+    }
+    plan.finish().unwrap()
+}
+
+#[test]
+fn plans_and_parts_of_another_offspan_are_refused_in_words() {
+    let train = features(60, WIDTH, 1);
+    let data = Dataset::new("part", train.view());
+    let mut plan = plan("pca");
+    let here = env!("CARGO_PKG_VERSION");
+    let sent = alter(&plan.to_bytes(), |json, _| json["made_by"] = "9.0.1".into());
+    assert_eq!(
+        message(FitPlan::from_bytes(&sent)),
+        format!(
+            "the plan was made by offspan 9.0.1, and this is offspan {here}: a fit needs the same version everywhere"
+        )
+    );
+    let part = plan.partial(&data, 0, &Silent).unwrap();
+    let other = alter(&part.to_bytes(), |json, _| json["about"]["of"]["made_by"] = "9.0.1".into());
+    let other = FitPart::from_bytes(&other).unwrap();
+    let expected = format!(
+        "the part was made by offspan 9.0.1, and the fit is one of offspan {here}: a fit needs the same version \
+         everywhere"
+    );
+    assert_eq!(message(part.clone().merge(&other)), expected);
+    assert_eq!(message(plan.advance(&other, &Silent)), expected);
+}
+
 #[test]
 fn plans_and_parts_of_another_version_are_refused_in_words() {
     let train = features(60, WIDTH, 1);
@@ -263,18 +356,18 @@ fn plans_and_parts_of_another_version_are_refused_in_words() {
     let sent = plan.to_bytes();
     assert!(FitPlan::from_bytes(&alter(&sent, |_, _| ())).is_ok());
     assert_eq!(
-        message(FitPlan::from_bytes(&of_version(&sent, 1))),
-        "a plan of a fit: a plan of a fit of version 1; this program reads version 2: begin the fit again"
+        message(FitPlan::from_bytes(&of_version(&sent, 2))),
+        "a plan of a fit: a plan of a fit of version 2; this program reads version 3: begin the fit again"
     );
     assert_eq!(
-        message(FitPlan::from_bytes(&of_version(&sent, 3))),
-        "a plan of a fit: a plan of a fit of version 3; this program reads version 2: a later offspan wrote it"
+        message(FitPlan::from_bytes(&of_version(&sent, 4))),
+        "a plan of a fit: a plan of a fit of version 4; this program reads version 3: a later offspan wrote it"
     );
     let part = plan.partial(&data, 0, &Silent).unwrap().to_bytes();
     assert!(FitPart::from_bytes(&alter(&part, |_, _| ())).is_ok());
     assert_eq!(
-        message(FitPart::from_bytes(&of_version(&part, 2))),
-        "a part of a fit: a part of a fit of version 2; this program reads version 1: a later offspan wrote it"
+        message(FitPart::from_bytes(&of_version(&part, 3))),
+        "a part of a fit: a part of a fit of version 3; this program reads version 2: a later offspan wrote it"
     );
 }
 

@@ -110,13 +110,14 @@ class _Checkpoint:
         try:
             (size,) = struct.unpack("<Q", stored.read(8))
             about = json.loads(stored.read(size))
-        except (struct.error, ValueError) as error:
+            plan, rows, marks = about["plan"], about["rows"], about["marks"]
+        except (struct.error, ValueError, KeyError, TypeError, OverflowError) as error:
             raise FormatError(f"{self._path}: the checkpoint is damaged; remove it to begin again") from error
-        if about["plan"] != self._plan:
+        if plan != self._plan:
             raise InputError(f"{self._path}: the checkpoint is of a fit with other settings; give another path")
-        if about["rows"] != [place.rows for place in places]:
+        if rows != [place.rows for place in places]:
             raise InputError(f"{self._path}: the checkpoint is of a fit to other partitions; give another path")
-        return stored.read(), {int(partition): mark for partition, mark in about["marks"].items()}
+        return stored.read(), {int(partition): mark for partition, mark in marks.items()}
 
     def write(self, plan: bytes, places: Sequence[Place], marks: dict[int, int]) -> None:
         """Replace what was there."""

@@ -7,6 +7,7 @@ run a hopeless task again and again, and the driver always reports the fault of 
 from __future__ import annotations
 
 import hashlib
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from functools import reduce
 from typing import Any, Callable
 
 import numpy as np
-import numpy.typing as npt
 
 import offspan
 
@@ -26,6 +26,8 @@ from .tables import Block
 _BLOCK_BYTES = 1 << 27
 #: Columns, spread over the width, that tell whether a partition has the rows of the pass before.
 _MARKED_COLUMNS = 8
+#: Bits of a mark for each of features, logits and labels.
+_MARK_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -78,30 +80,32 @@ class Sealed:
         return self._opened(offspan.Detector.from_bytes)
 
     def _opened(self, opener: Callable[[bytes], Any]) -> Any:
-        known = _OPENED.get(self.digest)
-        if known is None:
-            known = opener(self.data)
-            while len(_OPENED) >= _MOST_OPENED:
-                _OPENED.pop(next(iter(_OPENED)), None)  # The oldest: a worker does not come back to earlier passes.
-            _OPENED[self.digest] = known
-        return known
+        with _OPENING:  # The threads of a worker begin together, and need one plan for all.
+            known = _OPENED.get(self.digest)
+            if known is None:
+                known = opener(self.data)
+                while len(_OPENED) >= _MOST_OPENED:
+                    _OPENED.pop(next(iter(_OPENED)))  # The oldest: a worker does not come back to earlier passes.
+                _OPENED[self.digest] = known
+            return known
 
 
 _OPENED: dict[str, Any] = {}
+_OPENING = threading.Lock()
 _MOST_OPENED = 3
 
 
 def find(plan: Sealed, place: Place, blocks: Iterable[Block]) -> Part:
     """Carry out the pass on the rows of one partition."""
     found: bytes | None = None
-    seen = mark = 0
+    seen, mark = 0, 0
     try:
         opened = plan.plan()
         for block in _joined(blocks):
             part = opened.partial(block.features, block.logits, block.labels, first_row=place.first_row + seen)
             found = part if found is None else opened.merge(found, part)
             seen += len(block.features)
-            mark = _marked(block.features, mark)
+            mark = _marked(block, mark)
         if seen != place.rows:
             raise InputError(f"expected {place.rows} rows as counted before, got {seen}; {UNSTEADY}")
     except OffspanError as error:
@@ -148,10 +152,7 @@ def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         if not len(block.features):
             continue
-        if waiting and block.features.shape[1] != waiting[0].features.shape[1]:
-            raise InputError(
-                f"expected rows of width {waiting[0].features.shape[1]} as before them, got {block.features.shape[1]}"
-            )
+        _check_widths(waiting, block)
         waiting.append(block)
         size += block.features.nbytes
         if size >= _BLOCK_BYTES:
@@ -159,6 +160,14 @@ def _joined(blocks: Iterable[Block]) -> Iterator[Block]:
             waiting, size = [], 0
     if waiting:
         yield _concatenated(waiting)
+
+
+def _check_widths(before: list[Block], block: Block) -> None:
+    """Fail unless a block can be joined to those that came before it."""
+    for what in ("features", "logits") if before else ():
+        one, other = getattr(before[0], what), getattr(block, what)
+        if one is not None and one.shape[1:] != other.shape[1:]:
+            raise InputError(f"{what}: expected rows of width {one.shape[1]} as before them, got {other.shape[1]}")
 
 
 def _concatenated(blocks: list[Block]) -> Block:
@@ -169,7 +178,15 @@ def _concatenated(blocks: list[Block]) -> Block:
     return Block(np.concatenate([block.features for block in blocks]), logits, labels)
 
 
-def _marked(rows: npt.NDArray[Any], before: int) -> int:
-    """Go on with the mark of a partition: it depends on its rows and their order, not on how they come in blocks."""
-    step = max(1, rows.shape[1] // _MARKED_COLUMNS)
-    return zlib.crc32(np.ascontiguousarray(rows[:, ::step]).tobytes(), before)
+def _marked(block: Block, before: int) -> int:
+    """Go on with the mark of a partition: it depends on its rows, what belongs to them and their order, not on how they
+    come in blocks.
+    """
+    mark = 0
+    for place, array in enumerate(block):
+        if array is not None:
+            rows = np.asarray(array).reshape(len(array), -1)
+            step = max(1, rows.shape[1] // _MARKED_COLUMNS)
+            known = before >> _MARK_BITS * place & (1 << _MARK_BITS) - 1
+            mark |= zlib.crc32(np.ascontiguousarray(rows[:, ::step]).tobytes(), known) << _MARK_BITS * place
+    return mark

@@ -119,12 +119,12 @@ def _lists(column: Any, what: str, first_row: int) -> npt.NDArray[Any]:
     for chunk in getattr(column, "chunks", [column]):
         if len(chunk):
             matrices.append(_arrow_lists(chunk, what, first_row))
+            got, expected = matrices[-1].shape[1], matrices[0].shape[1]
+            if got != expected:
+                raise InputError(f"{what}: expected {expected} numbers in every row, got {got} in row {first_row}")
             first_row += len(chunk)
     if not matrices:
         return np.empty((0, 0), dtype=np.float32)
-    widths = {matrix.shape[1] for matrix in matrices}
-    if len(widths) > 1:
-        raise InputError(f"{what}: expected as many numbers in every row, got rows of {sorted(widths)}")
     return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
 
@@ -160,7 +160,8 @@ def _python_lists(column: npt.NDArray[Any], what: str, first_row: int) -> npt.ND
     rows = [np.asarray(row) for row in column]
     for number, row in enumerate(rows, first_row):
         if row.ndim != 1 or row.dtype.kind not in "biuf":
-            raise InputError(f"{what}: expected a list of numbers in every row, got {column[number - first_row]!r:.40}")
+            got = f"{column[number - first_row]!r:.40} in row {number}"
+            raise InputError(f"{what}: expected a list of numbers in every row, got {got}")
     _check_lengths(np.array([len(row) for row in rows]), what, first_row)
     return np.stack(rows)
 

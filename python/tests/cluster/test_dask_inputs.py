@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import data
 import numpy as np
 import pieces
@@ -64,6 +67,35 @@ def test_bags_and_lists_of_paths(small, expected, tmp_path):
         RFF.assert_same(expected, offspan.dask.fit(RFF.plan(small), given), small)
     with pytest.raises(offspan.InputError, match="there is no column 'rows', but features"):
         offspan.dask.fit(RFF.plan(small), dask.bag.from_sequence(paths), features="rows")
+
+
+def test_folders_and_bags_of_numbered_columns(small, expected, tmp_path):
+    names = [f"f{number}" for number in range(small.rows.shape[1])]
+    for number, piece in enumerate(data.pieces(small.rows, [700, 500, 300])):
+        pd.DataFrame(piece, columns=names).to_parquet(tmp_path / f"part.{number + 8}.parquet")
+    paths = [str(tmp_path / f"part.{number}.parquet") for number in (8, 9, 10)]
+    for given in (tmp_path, [f"{tmp_path}/"], dask.bag.from_sequence(paths, npartitions=2)):
+        detector = offspan.dask.fit(RFF.plan(small), given, features="f*", scheduler="threads")
+        RFF.assert_same(expected, detector, small)
+
+
+def test_two_fits_of_a_client_at_once(engine, small, expected):
+    rows = dask.array.from_array(small.rows, chunks=(300, -1))
+    together, told = threading.Barrier(2), ([], [])
+
+    def fit(which):
+        def progress(stage, done, total):
+            if stage.startswith("pass") and not done:
+                together.wait()
+            told[which].append((done, total))
+
+        return offspan.dask.fit(RFF.plan(small), rows, progress=progress)
+
+    with ThreadPoolExecutor(2) as pool:
+        for detector in pool.map(fit, range(2)):
+            RFF.assert_same(expected, detector, small)
+    for mine in told:
+        assert max(mine) == (5, 5) and any(0 < done < 5 for done, _ in mine)
 
 
 def test_addresses_go_through_fsspec(small, expected, tmp_path):

@@ -35,6 +35,24 @@ def test_datasets_of_numbered_columns(small, expected):
     RFF.assert_same(expected, offspan.ray.fit(RFF.plan(small), ray.data.from_pandas(tables), features="f*"), small)
 
 
+def test_merged_parts_stay_where_they_are_until_the_last(small, expected, monkeypatch):
+    class Watched:
+        """Ray, whose waiting is told of."""
+
+        def __getattr__(self, name):
+            return getattr(ray, name)
+
+        def wait(self, references, **options):
+            fetched.append(options.get("fetch_local", True))
+            return ray.wait(references, **options)
+
+    fetched = []
+    monkeypatch.setattr(offspan.ray, "ray", Watched())
+    rows = ray.data.from_numpy(data.pieces(small.rows, [300] * 5)).rename_columns({"data": "features"})
+    RFF.assert_same(expected, offspan.ray.fit(RFF.plan(small), rows), small)
+    assert fetched and not any(fetched)
+
+
 def test_the_order_of_blocks_is_kept_as_the_user_wants_it(small, expected):
     rows = ray.data.from_numpy([small.rows]).rename_columns({"data": "features"})
     before = rows.context.execution_options.preserve_order

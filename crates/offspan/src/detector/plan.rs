@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{Detector, FitOptions, check_options, choose_hold_out};
 use crate::calibrate::Promise;
@@ -22,7 +22,10 @@ use crate::training::{Passes, Training, WorkedOut};
 use crate::{Error, HoldOut, Instructions, Observer, Result};
 
 const FORMAT: Format =
-    Format { content: Content::FitPlan, version: 2, oldest: 2, if_older: "begin the fit again" };
+    Format { content: Content::FitPlan, version: 3, oldest: 3, if_older: "begin the fit again" };
+
+/// Versions of offspan may differ in what a pass computes, with the same formats.
+const MADE_BY: &str = env!("CARGO_PKG_VERSION");
 
 /// What the rows of a fit are called.
 const NAME: &str = "the rows";
@@ -83,6 +86,21 @@ pub struct FitPlan {
     told: BTreeSet<String>,
     /// What was worked out for this pass, for the next part of it.
     worked_out: Arc<WorkedOut>,
+    /// What the parts of this pass carry.
+    identity: Identity,
+}
+
+/// What the parts of a pass carry, so that no other plan and no other pass takes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    /// Version of offspan.
+    made_by: String,
+    /// Hash of method, options and last layer.
+    plan: String,
+    /// Passes done before.
+    pass: usize,
+    /// Hash of what these have found: it decides what the next pass sums up, and in which coordinates.
+    found: String,
 }
 
 #[derive(Debug, Clone)]
@@ -115,8 +133,7 @@ pub struct FitPart {
 /// Which rows of which pass a part is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct About {
-    plan: String,
-    pass: usize,
+    of: Identity,
     columns: Option<Columns>,
     /// Runs of rows, ascending and apart.
     rows: Vec<Range<usize>>,
@@ -125,6 +142,7 @@ struct About {
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u32,
+    made_by: String,
     spec: MethodSpec,
     options: PlanOptions,
     passes: usize,
@@ -151,7 +169,7 @@ impl FitPlan {
                 spec.method()
             )));
         }
-        Ok(FitPlan {
+        let mut plan = FitPlan {
             spec,
             head,
             options,
@@ -163,7 +181,10 @@ impl FitPlan {
             next: Next::Pass("number and width of the rows".to_owned()),
             told: BTreeSet::new(),
             worked_out: Arc::default(),
-        })
+            identity: Identity::default(),
+        };
+        plan.identify();
+        Ok(plan)
     }
 
     /// What the next pass is for; none if the fit is done.
@@ -212,8 +233,7 @@ impl FitPlan {
             labels: rows.labels.is_some(),
         });
         let about = About {
-            plan: self.identity(),
-            pass: self.passes,
+            of: self.identity.clone(),
             columns,
             rows: if at_hand.is_empty() { Vec::new() } else { vec![at_hand.clone()] },
         };
@@ -255,11 +275,12 @@ impl FitPlan {
         let Next::Pass(_) = &self.next else {
             return Err(Error::Plan("the fit is done: no pass is left".to_owned()));
         };
-        found.about.check(&self.identity(), self.passes)?;
+        found.about.of.check(&self.identity)?;
         let rows = self.shape.map(|shape| shape.rows);
         let count = found.about.complete(rows)?;
-        let mut next = self.clone();
-        next.passes += 1;
+        // A copy of this plan may go on with other rows, and so may this one if the step fails.
+        let worked_out = Arc::new(self.worked_out.apart());
+        let mut next = FitPlan { worked_out, passes: self.passes + 1, ..self.clone() };
         if next.shape.is_none() {
             let columns = found.about.columns.ok_or_else(|| Error::TooFewRows {
                 what: NAME.to_owned(),
@@ -271,6 +292,7 @@ impl FitPlan {
             next.known.push(found.part.to_bytes(serde_json::Value::Null));
         }
         next.go_on(observer)?;
+        next.identify();
         *self = next;
         Ok(())
     }
@@ -379,14 +401,28 @@ impl FitPlan {
         }
     }
 
-    /// What the parts of this plan carry, so that no other plan takes them.
-    fn identity(&self) -> String {
-        let mut text = serde_json::json!((&self.spec, self.options)).to_string();
+    /// Finds out what the parts of the next pass carry.
+    fn identify(&mut self) {
+        let mut plan = Xxh3::new();
+        plan.update(serde_json::json!((&self.spec, self.options)).to_string().as_bytes());
         if let Some(head) = &self.head {
+            plan.update(format!("{:?}", head.weight.dim()).as_bytes());
             let numbers: Vec<f64> = head.weight.iter().chain(&head.bias).copied().collect();
-            text += &format!("{:016x}", xxh3_64(bytemuck::cast_slice(&numbers)));
+            plan.update(bytemuck::cast_slice(&numbers));
         }
-        format!("{:016x}", xxh3_64(text.as_bytes()))
+        let mut found = Xxh3::new();
+        let decided = serde_json::json!((self.shape, self.hold_out, self.stage()));
+        found.update(decided.to_string().as_bytes());
+        for bytes in self.known.iter().chain(&self.fitted) {
+            found.update(&bytes.len().to_le_bytes());
+            found.update(bytes);
+        }
+        self.identity = Identity {
+            made_by: MADE_BY.to_owned(),
+            plan: format!("{:016x}", plan.digest()),
+            pass: self.passes,
+            found: format!("{:016x}", found.digest()),
+        };
     }
 
     /// The plan as bytes, for another machine.
@@ -408,6 +444,7 @@ impl FitPlan {
         }
         let document = Document {
             version: FORMAT.version,
+            made_by: MADE_BY.to_owned(),
             spec: self.spec.clone(),
             options: self.options,
             passes: self.passes,
@@ -427,6 +464,13 @@ impl FitPlan {
         let path = Path::new("a plan of a fit");
         let file = TensorFile::from_bytes(path, Bytes::Memory(bytes.into()))?;
         let document: Document = file.document(&FORMAT)?;
+        if document.made_by != MADE_BY {
+            return Err(Error::Plan(format!(
+                "the plan was made by offspan {}, and this is offspan {MADE_BY}: a fit needs the same version \
+                 everywhere",
+                document.made_by
+            )));
+        }
         let mut plan = FitPlan::new(&document.spec, None, document.options)?;
         if let Some(shape) = document.shape {
             plan.head = Head::read_optional(&file, "", shape.columns.width)?;
@@ -449,6 +493,7 @@ impl FitPlan {
                 return Err(Error::malformed(path, FORMAT.content.name(), "it has no detector"));
             }
         }
+        plan.identify();
         Ok(plan)
     }
 }
@@ -552,26 +597,42 @@ impl FitPart {
     }
 }
 
-impl About {
-    /// Fails unless this is about a pass of this plan.
-    fn check(&self, plan: &str, pass: usize) -> Result<()> {
-        if self.plan != plan {
+impl Identity {
+    /// Fails unless parts that carry this belong to a plan that asks for that.
+    fn check(&self, asked: &Identity) -> Result<()> {
+        let Identity { made_by, plan, pass, found } = asked;
+        if self.made_by != *made_by {
+            return Err(Error::Plan(format!(
+                "the part was made by offspan {}, and the fit is one of offspan {made_by}: a fit needs the same \
+                 version everywhere",
+                self.made_by
+            )));
+        }
+        if self.plan != *plan {
             return Err(Error::Plan(
                 "the part belongs to another plan: its method, options or last layer differ".into(),
             ));
         }
-        if self.pass != pass {
+        if self.pass != *pass {
             return Err(Error::Plan(format!(
                 "the part belongs to pass {}, and the plan is at pass {}",
                 self.pass + 1,
                 pass + 1
             )));
         }
+        if self.found != *found {
+            return Err(Error::Plan(format!(
+                "the part belongs to another fit with the same method and options: what its first {pass} passes \
+                 have found differs, so other rows or other parts were merged there"
+            )));
+        }
         Ok(())
     }
+}
 
+impl About {
     fn merge(&mut self, other: &About) -> Result<()> {
-        other.check(&self.plan, self.pass)?;
+        other.of.check(&self.of)?;
         self.columns = match (self.columns, other.columns) {
             (Some(ours), Some(theirs)) => {
                 let whose = other.rows.first().cloned().unwrap_or(0..0);
@@ -655,6 +716,7 @@ mod tests {
     use ndarray::{Array2, s};
 
     use super::*;
+    use crate::methods::OTHER_SIGNS;
     use crate::numeric::random::mix;
     use crate::training::holdout::LOOKED_AT;
     use crate::{AutoParams, KpcaParams, Silent};
@@ -663,6 +725,36 @@ mod tests {
     fn looks<T>(work: impl FnOnce() -> T) -> (T, usize) {
         let before = LOOKED_AT.get();
         (work(), LOOKED_AT.get() - before)
+    }
+
+    /// The workers' processors give a direction the other sign, every second one's.
+    #[test]
+    fn parts_of_other_processors_sum_up_in_the_coordinates_of_the_driver() {
+        let noise = |i: usize, j: usize| (mix((6 * i + j) as u64) >> 40) as f32 / (1 << 24) as f32;
+        let rows = Array2::from_shape_fn((600, 6), |(i, j)| (i % 3) as f32 * 0.3 + noise(i, j));
+        let some = |range: Range<usize>| {
+            let labels: Vec<i64> = range.clone().map(|row| row as i64 % 3).collect();
+            let data = Dataset::new("some", rows.slice(s![range, ..]));
+            data.with_labels(crate::io::Labels::from(&labels[..])).unwrap()
+        };
+        let fitted = |other_signs: bool| {
+            let mut plan =
+                FitPlan::new(&MethodSpec::named("rmds").unwrap(), None, PlanOptions::default())
+                    .unwrap();
+            while plan.stage().is_some() {
+                let worker = FitPlan::from_bytes(&plan.to_bytes()).unwrap();
+                let mut found = worker.partial(&some(0..200), 0, &Silent).unwrap();
+                let other = FitPlan::from_bytes(&plan.to_bytes()).unwrap();
+                OTHER_SIGNS.set(other_signs);
+                let part = other.partial(&some(200..600), 200, &Silent);
+                OTHER_SIGNS.set(false);
+                found.merge(&part.unwrap()).unwrap();
+                plan.advance(&found, &Silent).unwrap();
+            }
+            plan.finish().unwrap()
+        };
+        let scores = |detector: &Detector| detector.score(rows.view(), None).unwrap();
+        assert_eq!(scores(&fitted(false)), scores(&fitted(true)));
     }
 
     #[test]

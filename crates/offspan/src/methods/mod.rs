@@ -80,3 +80,5 @@ pub(crate) use rectify::params as steps;
 pub use rectify::{Rectification, VraBounds};
 pub(crate) use spec::params;
 pub use spec::{MethodSpec, ValidMethod};
+#[cfg(test)]
+pub(crate) use whitening::OTHER_SIGNS;

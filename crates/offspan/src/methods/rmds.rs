@@ -87,14 +87,14 @@ impl Fit for RmdsParams {
         };
         let (offsets, within) = split(moments, classes);
         let scale = largest_variance(&moments.covariance());
-        let rough = training.worked_out(|| {
+        let rough = training.settled_basis(|| {
             let name = &training.data.name;
             let within = whitening(&within, scale, &format!("{name}, inside each class"))?;
-            Ok((within, whitening(&moments.covariance(), scale, name)?))
+            Ok([within, whitening(&moments.covariance(), scale, name)?])
         })?;
         let mut part = self.whitened(training, moments, classes, &rough)?;
-        let within = refined(&rough.0, &part.take::<Moments>("within")?)?;
-        let total = refined(&rough.1, &part.take::<Moments>("total")?)?;
+        let within = refined(&rough[0], &part.take::<Moments>("within")?)?;
+        let total = refined(&rough[1], &part.take::<Moments>("total")?)?;
         let centres = linalg::product(offsets.view(), within.t());
         let (unit, centre) = (self.unit, moments.mean().clone());
         let nearest = Mahalanobis { unit, centre: centre.clone(), whitening: within, centres };
@@ -119,14 +119,14 @@ impl RmdsParams {
         training: &Training<'_>,
         moments: &Moments,
         classes: &ClassMeans,
-        rough: &(Array2<f64>, Array2<f64>),
+        rough: &[Array2<f64>; 2],
     ) -> Result<Part> {
         let stage = "whitened training rows";
         let labels = training.labels(name_of(self.unit))?;
         training.pass(stage, || {
             let mut packed = PackedRows::<f64>::default();
-            let mut within = Moments::new(rough.0.nrows());
-            let mut total = Moments::new(rough.1.nrows());
+            let mut within = Moments::new(rough[0].nrows());
+            let mut total = Moments::new(rough[1].nrows());
             training.for_each_chunk(stage, |numbers, z: ArrayView2<'_, f64>| {
                 let mut x = z.to_owned();
                 let zero = Preprocess { clip: None, cosine: self.unit }.apply(x.view_mut());
@@ -135,13 +135,13 @@ impl RmdsParams {
                 }
                 let centred = &x - moments.mean();
                 total
-                    .update_in(linalg::product(centred.view(), rough.1.t()).view(), &mut packed)?;
+                    .update_in(linalg::product(centred.view(), rough[1].t()).view(), &mut packed)?;
                 for (mut row, label) in x.rows_mut().into_iter().zip(labels_of(labels, numbers)?) {
                     let class = classes.labels.binary_search(&label);
                     let class = class.map_err(|_| unknown_label(training, label))?;
                     row -= &classes.means.row(class);
                 }
-                within.update_in(linalg::product(x.view(), rough.0.t()).view(), &mut packed)
+                within.update_in(linalg::product(x.view(), rough[0].t()).view(), &mut packed)
             })?;
             Ok(Part::default()
                 .with("within", Field::Moments(within))

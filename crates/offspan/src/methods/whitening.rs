@@ -33,7 +33,12 @@ pub(super) fn whitening(covariance: &Array2<f64>, scale: f64, what: &str) -> Res
     if covariance.is_empty() {
         return Err(no_variance());
     }
-    let eigen = linalg::symmetric_eigen(covariance.view())?;
+    #[cfg_attr(not(test), allow(unused_mut))]
+    let mut eigen = linalg::symmetric_eigen(covariance.view())?;
+    #[cfg(test)]
+    if OTHER_SIGNS.get() {
+        eigen.vectors.slice_mut(s![..;2, ..]).mapv_inplace(|x| -x);
+    }
     let largest = eigen.values.iter().fold(scale, |m, x| m.max(x.abs()));
     let floor = covariance.nrows() as f64 * f64::EPSILON * largest;
     let rank = eigen.values.iter().take_while(|value| **value > floor).count();
@@ -42,6 +47,12 @@ pub(super) fn whitening(covariance: &Array2<f64>, scale: f64, what: &str) -> Res
     }
     let scale: Array1<f64> = eigen.values[..rank].iter().map(|value| 1.0 / value.sqrt()).collect();
     Ok(&eigen.vectors.slice(s![..rank, ..]) * &scale.insert_axis(Axis(1)))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether every second direction has the other sign on this thread, as they may on another kind of processor.
+    pub(crate) static OTHER_SIGNS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// The same whitening with the digits that a covariance has lost: `whitened` are the moments of rows that

@@ -15,7 +15,7 @@ use crate::training::sums::{ChannelSums, ClassSums};
 use crate::{Error, Result};
 
 const FORMAT: Format =
-    Format { content: Content::FitPart, version: 1, oldest: 1, if_older: "fit again" };
+    Format { content: Content::FitPart, version: 2, oldest: 2, if_older: "fit again" };
 
 /// Named results of a pass.
 #[derive(Debug, Clone, Default, PartialEq)]

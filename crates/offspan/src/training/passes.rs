@@ -61,6 +61,13 @@ impl WorkedOut {
         let all = self.held_out.lock().unwrap_or_else(PoisonError::into_inner);
         WorkedOut { results: Mutex::default(), held_out: Mutex::new(all.clone()) }
     }
+
+    /// What was worked out so far, apart from what others will work out from now on: a plan that goes on with
+    /// other rows comes to other results.
+    pub(crate) fn apart(&self) -> Self {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        WorkedOut { results: Mutex::new(results), ..self.choices() }
+    }
 }
 
 #[derive(Debug)]
@@ -166,6 +173,28 @@ impl<'a> Training<'a> {
             None => work().map(Arc::new),
             Some(passes) => passes.worked_out(work),
         }
+    }
+
+    /// Matrices that follow from what passes found, and in whose coordinates the next pass sums up. The driver
+    /// decides, and plans carry them: worked out on another kind of processor, a direction may have the other
+    /// sign, and sums would not add up.
+    pub(crate) fn settled_basis<const N: usize>(
+        &self,
+        decide: impl FnOnce() -> Result<[Array2<f64>; N]>,
+    ) -> Result<[Array2<f64>; N]> {
+        let Some(passes) = self.passes else { return decide() };
+        let name = |number: usize| format!("basis {number}");
+        let mut part = passes.settled(|| {
+            let numbered = decide()?.into_iter().enumerate();
+            Ok(numbered.fold(Part::default(), |part, (number, matrix)| {
+                part.with(&name(number), Field::Sum(matrix))
+            }))
+        })?;
+        let mut found = [const { None }; N];
+        for (number, place) in found.iter_mut().enumerate() {
+            *place = Some(part.take::<Array2<f64>>(&name(number))?);
+        }
+        Ok(found.map(|matrix| matrix.unwrap_or_else(|| unreachable!("each was taken"))))
     }
 
     /// Row numbers that follow from numbers alone. They are worth remembering: it takes a look at the number
