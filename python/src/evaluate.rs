@@ -114,7 +114,7 @@ pub(crate) fn evaluate_pack(
     let place = |name: &str| methods.iter().position(|(given, _)| given == name);
     evaluator.sort_by_key(|result| place(&result.method));
     let seeds = evaluator.seed_list().to_vec();
-    let mut evaluations = evaluator.finish().map_err(told)?;
+    let mut evaluations = evaluator.finish();
     evaluations.preset = preset;
     evaluations.pseudo_labels = how.pseudo_labels;
     let path = match &given {
@@ -138,8 +138,13 @@ pub(crate) fn evaluate_pack(
             let page = work(py, progress.as_ref(), |observer| {
                 let portrait = Portrait::of(pack.name(), &sets, result, scored, &options, observer);
                 Ok(portrait.and_then(|portrait| {
-                    let table = evaluations.table(&options, &TableView::report());
-                    offspan_study::report::write(folder, &portrait, &table, &evaluations, &document)
+                    offspan_study::report::write(
+                        folder,
+                        &portrait,
+                        &evaluations,
+                        &options,
+                        &document,
+                    )
                 }))
             })?;
             Some(page.map_err(told)?)
