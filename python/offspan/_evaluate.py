@@ -58,7 +58,8 @@ class Comparison:
     def to_dataframe(self) -> Any:
         """One line per method and OoD set, group of sets and average, as a pandas DataFrame.
 
-        The column ``over`` tells which of these a line is: ``"set"``, ``"group"`` or ``"average"``. With several seeds, each seed of a method that draws anything has lines of its own.
+        The column ``over`` tells which of these a line is: ``"set"``, ``"group"`` or ``"average"``. With several seeds,
+        each seed of a method that draws anything has lines of its own.
         """
         import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 
@@ -134,6 +135,7 @@ def evaluate(
         ``True`` for a bar, or a callable of stage, steps done and steps in all.
 
     """
+    pairs = list(compare)
     how = {
         "tpr": tpr,
         "rule": fpr_rule,
@@ -141,7 +143,7 @@ def evaluate(
         "level": level,
         "seed": seed,
         "seeds": seeds,
-        "compare": list(compare),
+        "compare": pairs,
         "metrics": list(metrics),
         "full_spectrum": full_spectrum,
         "pseudo_labels": pseudo_labels,
@@ -150,7 +152,7 @@ def evaluate(
     if full_spectrum and report is not None:
         raise InputError("report: expected full_spectrum=False, since a report shows the test rows alone")
     given = native_methods(methods, seed)
-    _check_compared(how["compare"], [name for name, _ in given])
+    _check_compared(pairs, [name for name, _ in given])
     with reporter(progress) as reported:
         document, texts, page = _internal.evaluate_pack(native_pack(pack), given, how, reported)
     text = dict(texts)

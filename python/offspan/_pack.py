@@ -139,8 +139,8 @@ class Pack:
         """Write a pack folder from files of other programs, as ``offspan convert`` does, and open it.
 
         ``source`` is a pack, a folder of caches or a Hugging Face dataset; ``train`` and the others are files
-        (OpenOOD's ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source. ``raw`` and ``columns``
-        are as in :meth:`open`.
+        (OpenOOD's ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source. ``raw`` and
+        ``columns`` are as in :meth:`open`.
         """
         path = [
             None if given is None else os.fspath(given)

@@ -306,8 +306,10 @@ def test_what_cannot_be_compared_does_not_cost_the_figures():
 
 def test_packs_of_arrays_have_groups_and_shifted_rows(tmp_path):
     draw = np.random.default_rng(5)
-    rows = {name: draw.normal(shift, 1.0, (60, 4)).astype(np.float32)
-            for name, shift in (("train", 0), ("test", 0), ("ood/near/a", 1), ("ood/far/b", 3), ("shifted/c", 0.5))}
+    rows = {
+        name: draw.normal(shift, 1.0, (60, 4)).astype(np.float32)
+        for name, shift in (("train", 0), ("test", 0), ("ood/near/a", 1), ("ood/far/b", 3), ("shifted/c", 0.5))
+    }
     for name, part in rows.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         np.save(tmp_path / f"{name}.npy", part)
