@@ -406,7 +406,7 @@ fn a_rate_by_another_rule_carries_it_wherever_it_is_shown() {
     assert!(page.contains("the share of in-distribution rows that are refused"), "{page}");
     let ran = place.run("eval pack --method all --format markdown --seed 1");
     assert!(
-        ran.stderr.contains("not in the table: ") && ran.stderr.contains("tnn"),
+        ran.stderr.contains("not in the table: ") && ran.stderr.contains("godin"),
         "{}",
         ran.stderr
     );
