@@ -14,6 +14,7 @@ import numpy.typing as npt
 from . import _internal
 from ._arrays import PathLike
 from ._method import Method, native_method
+from ._method import methods as library_methods
 from ._own import Adapter, Function, OwnMethod, Scores, made, registered
 from ._pack import Pack, native_pack
 from ._progress import Report, reporter
@@ -57,7 +58,8 @@ class Comparison:
     def to_dataframe(self) -> Any:
         """One line per method and OoD set, group of sets and average, as a pandas DataFrame.
 
-        With several seeds, each seed of a method that draws anything has lines of its own.
+        The column ``over`` tells which of these a line is: ``"set"``, ``"group"`` or ``"average"``. With several seeds,
+        each seed of a method that draws anything has lines of its own.
         """
         import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 
@@ -66,10 +68,11 @@ class Comparison:
             runs = result.get("seeds", {}).get("runs") or [result]
             for run in runs:
                 seed = {"seed": run["seed"]} if "seed" in run else {}
-                over = [*run["sets"].items(), *run.get("groups", {}).items(), ("average", run["average"])]
-                for name, numbers in over:
-                    flat = {key: value for key, value in numbers.items() if not isinstance(value, dict)}
-                    lines.append({"method": result["method"], **seed, "set": name, **flat})
+                parts = {"set": run["sets"], "group": run.get("groups", {}), "average": {"average": run["average"]}}
+                for over, figures in parts.items():
+                    for name, numbers in figures.items():
+                        flat = {key: value for key, value in numbers.items() if not isinstance(value, dict)}
+                        lines.append({"method": result["method"], **seed, "over": over, "set": name, **flat})
         return pd.DataFrame(lines)
 
     def save(self, path: PathLike) -> None:
@@ -79,6 +82,8 @@ class Comparison:
     def __str__(self) -> str:
         # A method that failed must not look as if nobody had asked for it.
         missing = [f"{name}: no result: {reason}" for name, reason in self.without.items()]
+        for pair in self.document.get("not_compared", []):
+            missing.append(f"{pair['first']} and {pair['second']} are not compared: {pair['reason']}")
         return "\n".join([self.markdown.rstrip("\n"), *missing])
 
 
@@ -117,7 +122,7 @@ def evaluate(
     seeds
         Fit methods with random choices so often, with seeds from ``seed`` on; figures are then means.
     compare
-        Pairs of methods to compare on the same rows.
+        Pairs of methods, among those that are given, to compare on the same rows.
     metrics
         What tables show: ``"fpr95"``, ``"auroc"``, ``"aupr-in"``, … as ``offspan eval --metrics`` takes them.
     full_spectrum
@@ -125,11 +130,12 @@ def evaluate(
     pseudo_labels
         So many clusters stand in for classes where training rows have no labels.
     report
-        A folder for a report about the best of the methods.
+        A folder for a report about the best of the methods; not with ``full_spectrum``.
     progress
         ``True`` for a bar, or a callable of stage, steps done and steps in all.
 
     """
+    pairs = list(compare)
     how = {
         "tpr": tpr,
         "rule": fpr_rule,
@@ -137,18 +143,33 @@ def evaluate(
         "level": level,
         "seed": seed,
         "seeds": seeds,
-        "compare": list(compare),
+        "compare": pairs,
         "metrics": list(metrics),
         "full_spectrum": full_spectrum,
         "pseudo_labels": pseudo_labels,
         "report": None if report is None else os.fspath(report),
     }
+    if full_spectrum and report is not None:
+        raise InputError("report: expected full_spectrum=False, since a report shows the test rows alone")
+    given = native_methods(methods, seed)
+    _check_compared(pairs, [name for name, _ in given])
     with reporter(progress) as reported:
-        document, texts, page = _internal.evaluate_pack(native_pack(pack), native_methods(methods, seed), how, reported)
+        document, texts, page = _internal.evaluate_pack(native_pack(pack), given, how, reported)
     text = dict(texts)
     return Comparison(
         json.loads(document), text["markdown"], text["latex"], text["html"], text.get("csv"), page, text["text"]
     )
+
+
+def _check_compared(pairs: list[tuple[str, str]], names: list[str]) -> None:
+    """Say before any fit that what is to be compared is not evaluated."""
+    known = [*names, *(known["name"] for known in library_methods())] if "all" in names else names
+    for first, second in pairs:
+        if first == second:
+            raise InputError(f"compare: expected two methods, got {first} twice")
+        for name in (first, second):
+            if name not in known:
+                raise InputError(f"compare: expected two of {', '.join(names)}, got {name}")
 
 
 @dataclass(frozen=True)
@@ -323,13 +344,17 @@ def native_methods(methods: Any, seed: int) -> list[tuple[str, Any]]:
         methods = [methods]
     named = methods.items() if isinstance(methods, Mapping) else [(_name_of(method), method) for method in methods]
     given: list[tuple[str, Any]] = []
+    of_all: list[str] = []
     for name, method in named:
         if method == "all" and isinstance(method, str):
             # The whole catalogue, and what the user has added to it.
+            of_all = [own for own in registered() if all(own != other for other, _ in given)]
             given.append(("all", None))
-            given.extend((own, made(own)) for own in registered())
+            given.extend((own, made(own)) for own in of_all)
             continue
         if any(name == other for other, _ in given):
+            if method == name and name in of_all:
+                continue
             raise InputError(f"methods: expected different names, got {name} twice; give a mapping of names to methods")
         given.append((name, _native(name, method, seed)))
     if not given:

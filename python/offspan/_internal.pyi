@@ -62,10 +62,10 @@ def repeat_document(
     document: str, name: str, pack: Any = None, progress: Callable[[str, int, int], object] | None = None
 ) -> str: ...
 def open_pack(
-    folder: str,
+    folder: str, raw: str | None, columns: list[str]
 ) -> tuple[str, list[tuple[str, int]], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None]: ...
 def read_split(
-    folder: str, name: str
+    folder: str, raw: str | None, columns: list[str], name: str
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, npt.NDArray[np.int64] | None]: ...
 def convert_pack(
     folder: str,
@@ -81,6 +81,8 @@ def convert_pack(
     unknown: str | None,
     unit: bool,
     dtype: str | None,
+    raw: str | None = None,
+    columns: list[str] = ...,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> None: ...
 def pseudo_labels(features: Any, clusters: int, seed: int) -> npt.NDArray[np.int64]: ...

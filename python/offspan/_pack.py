@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ class Pack:
         The network's last layer: ``(weight, bias)``, a ``torch.nn.Linear``, or a path.
     name
         What reports call it.
+    shifted
+        In-distribution rows of another appearance by name, which count with ``full_spectrum``.
 
     Examples
     --------
@@ -57,6 +59,8 @@ class Pack:
     #: The last layer, if there is one.
     head: Any
     _splits: dict[str, Split]
+    _shifted: dict[str, Split]
+    _read: tuple[str | None, list[str]]
     _rows: list[tuple[str, int]]
 
     def __init__(
@@ -67,6 +71,7 @@ class Pack:
         *,
         head: Any = None,
         name: str = "pack",
+        shifted: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.folder = None
@@ -78,14 +83,24 @@ class Pack:
             self._splits[set_name] = _split(rows, set_name)
         if not ood:
             raise InputError("ood: expected at least one set, got none")
+        self._shifted = {}
+        for set_name, rows in (shifted or {}).items():
+            if set_name in self._splits:
+                raise InputError(f"shifted: expected a name that no other set has, got {set_name}")
+            self._shifted[set_name] = _split(rows, set_name)
 
     @classmethod
-    def open(cls, folder: PathLike) -> Pack:
-        """Open a pack folder; its rows stay in their files until they are read."""
+    def open(cls, folder: PathLike, *, raw: str | None = None, columns: Iterable[str] = ()) -> Pack:
+        """Open a pack folder; its rows stay in their files until they are read.
+
+        ``raw`` tells type and width of files without a header (``"f64:2048"``), and ``columns`` which columns of tables
+        are what, in the words of the command line's ``--columns``.
+        """
         pack = cls.__new__(cls)
         pack.folder = Path(os.fspath(folder))
-        pack.name, pack._rows, pack.head = _internal.open_pack(os.fspath(folder))
-        pack._splits = {}
+        pack._read = (raw, list(columns))
+        pack.name, pack._rows, pack.head = _internal.open_pack(os.fspath(folder), *pack._read)
+        pack._splits, pack._shifted = {}, {}
         return pack
 
     @property
@@ -99,7 +114,7 @@ class Pack:
             raise InputError(f"{self.name}: expected one of {', '.join(self.sets)}, got {name}")
         if self.folder is None:
             return self._splits[name]
-        return Split(*_internal.read_split(os.fspath(self.folder), name))
+        return Split(*_internal.read_split(os.fspath(self.folder), *self._read, name))
 
     @classmethod
     def convert(
@@ -117,12 +132,15 @@ class Pack:
         unknown: str | None = None,
         unit: bool = False,
         dtype: str | None = None,
+        raw: str | None = None,
+        columns: Iterable[str] = (),
         progress: bool | Report = False,
     ) -> Pack:
         """Write a pack folder from files of other programs, as ``offspan convert`` does, and open it.
 
         ``source`` is a pack, a folder of caches or a Hugging Face dataset; ``train`` and the others are files
-        (OpenOOD's ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source.
+        (OpenOOD's ``.npz``, PyTorch's ``.pt``, ``.npy``, ``.safetensors``) or splits of the source. ``raw`` and
+        ``columns`` are as in :meth:`open`.
         """
         path = [
             None if given is None else os.fspath(given)
@@ -138,6 +156,8 @@ class Pack:
                 unknown=unknown,
                 unit=unit,
                 dtype=dtype,
+                raw=raw,
+                columns=list(columns),
                 progress=report,
             )
         return cls.open(folder)
@@ -149,8 +169,8 @@ class Pack:
     def _given(self) -> Any:
         """What the native module takes: a folder, or the splits."""
         if self.folder is not None:
-            return os.fspath(self.folder)
-        return (self.name, list(self._splits.items()), self.head)
+            return (os.fspath(self.folder), *self._read)
+        return (self.name, list(self._splits.items()), list(self._shifted.items()), self.head)
 
 
 def as_pack(given: Any) -> Pack | str:

@@ -7,8 +7,8 @@ use offspan::{MethodOptions, Preset, Silent};
 use offspan_report::table::Format;
 use offspan_study::StudyError;
 use offspan_study::evaluation::{
-    Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, Scored, Sets,
-    TableView, document, repeat,
+    Document, Evaluator, MethodResult, Metric, OutsideScores, OwnMethod, Provenance, ReadAs,
+    Scored, Sets, TableView, document, repeat,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::rank::{Case, Cases, rank, write};
@@ -20,7 +20,7 @@ use crate::gate::work;
 use crate::method::Method;
 use crate::metrics::eval_options;
 use crate::own::Own;
-use crate::pack::{AnyPack, OpenPack};
+use crate::pack::AnyPack;
 
 /// The document, the results in other formats by their names, and where the report is.
 type Told = (String, Vec<(&'static str, String)>, Option<PathBuf>);
@@ -114,14 +114,15 @@ pub(crate) fn evaluate_pack(
     let place = |name: &str| methods.iter().position(|(given, _)| given == name);
     evaluator.sort_by_key(|result| place(&result.method));
     let seeds = evaluator.seed_list().to_vec();
-    let mut evaluations = evaluator.finish().map_err(told)?;
+    let mut evaluations = evaluator.finish();
     evaluations.preset = preset;
     evaluations.pseudo_labels = how.pseudo_labels;
-    let path = match &given {
-        AnyPack::Folder(folder) => Some(folder.display().to_string()),
-        AnyPack::Arrays(_) => None,
+    let (path, read) = match &given {
+        AnyPack::Folder(folder, read) => (Some(folder.display().to_string()), read.clone()),
+        AnyPack::Arrays(_) => (None, ReadAs::default()),
     };
-    evaluations.provenance = Some(Provenance::of(&sets, path, &seeds).map_err(told)?);
+    let provenance = Provenance::of(&sets, path, &seeds).map_err(told)?;
+    evaluations.provenance = Some(Provenance { read, ..provenance });
     let document = document(pack.name(), &evaluations, &options);
     let mut texts = Vec::new();
     for (name, format) in FORMATS {
@@ -138,8 +139,13 @@ pub(crate) fn evaluate_pack(
             let page = work(py, progress.as_ref(), |observer| {
                 let portrait = Portrait::of(pack.name(), &sets, result, scored, &options, observer);
                 Ok(portrait.and_then(|portrait| {
-                    let table = evaluations.table(&options, &TableView::report());
-                    offspan_study::report::write(folder, &portrait, &table, &evaluations, &document)
+                    offspan_study::report::write(
+                        folder,
+                        &portrait,
+                        &evaluations,
+                        &options,
+                        &document,
+                    )
                 }))
             })?;
             Some(page.map_err(told)?)
@@ -181,12 +187,16 @@ impl Asked {
         for (name, method) in methods {
             if let Ok(method) = method.cast::<Method>() {
                 let method = method.get();
+                // What is named comes before what `all` brings under that name.
+                asked.library.retain(|(known, _)| known != name);
+                asked.presets.retain(|(known, _)| known != name);
                 asked.library.push((name.clone(), method.spec.clone()));
                 asked.presets.push((name.clone(), method.preset));
                 asked.named.push(name.clone());
             } else if method.is_none() {
                 let all = MethodOptions::default().methods(&["all"]);
-                let all = all.map_err(|error| exception(py, &error))?;
+                let mut all = all.map_err(|error| exception(py, &error))?;
+                all.retain(|(name, _)| asked.library.iter().all(|(known, _)| known != name));
                 asked.presets.extend(all.iter().map(|(name, _)| (name.clone(), None)));
                 asked.library.extend(all);
             } else if let Ok(folder) = method.extract::<PathBuf>() {
@@ -195,6 +205,14 @@ impl Asked {
                 asked.own.push(OwnOrScores::Scores(scores));
             } else {
                 asked.own.push(OwnOrScores::Own(Own::new(name, method)?));
+            }
+        }
+        for own in &asked.own {
+            let name = own.as_method().name();
+            if asked.library.iter().any(|(known, _)| *known == name) {
+                let text =
+                    format!("methods: expected a name that the library does not have, got {name}");
+                return Err(input_error(py, text));
             }
         }
         Ok(asked)
@@ -309,22 +327,23 @@ pub(crate) fn repeat_document(
         Some(pack) => AnyPack::new(pack)?,
         None => {
             let path = provenance.and_then(|told| told.path.as_ref()).map(PathBuf::from);
-            AnyPack::Folder(path.filter(|path| path.is_dir()).ok_or_else(|| {
+            let path = path.filter(|path| path.is_dir()).ok_or_else(|| {
                 let text =
                     "the pack is not where the document says: expected its folder, or its arrays";
                 input_error(py, format!("pack: {text}"))
-            })?)
+            })?;
+            AnyPack::Folder(path, ReadAs::default())
         }
     };
-    let pack = match (&given, provenance) {
-        (AnyPack::Folder(folder), Some(provenance)) => {
-            let reading = provenance.read.reading().map_err(told)?;
-            let pack = Pack::open_with(folder, reading).map_err(|error| exception(py, &error))?;
-            OpenPack::Folder(Box::new(pack))
+    // What the document tells of reading serves where nothing else was said.
+    let given = match (given, provenance) {
+        (AnyPack::Folder(folder, read), Some(told)) if read.is_default() => {
+            AnyPack::Folder(folder, told.read.clone())
         }
-        _ => given.open(py)?,
+        (given, _) => given,
     };
-    let pack = pack.pseudo_labelled(py, document.pseudo_labels, document.metrics.seed)?;
+    let pack =
+        given.open(py)?.pseudo_labelled(py, document.pseudo_labels, document.metrics.seed)?;
     let sets = pack.sets(!document.full_spectrum.is_empty()).map_err(told)?;
     let repetition = work(py, progress.as_ref(), |observer| Ok(repeat(&document, sets, observer)))?;
     Ok(repetition.map_err(told)?.document().to_string())

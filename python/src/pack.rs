@@ -1,11 +1,11 @@
 //! Packs: opened, converted, and methods compared on them, those of the library and the caller's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
-use offspan::io::{Conversion, Dataset, Head, Pack, read_rows};
+use offspan::io::{Conversion, Dataset, Head, Pack, SetGroup, read_rows};
 use offspan_study::StudyError;
-use offspan_study::evaluation::Sets;
+use offspan_study::evaluation::{ReadAs, Sets};
 use pyo3::prelude::*;
 
 use crate::arrays::{Given, head_of};
@@ -30,49 +30,54 @@ type Opened<'py> = (String, Vec<(String, usize)>, Option<HeadArrays<'py>>);
 pub(crate) struct GivenPack<'py> {
     name: String,
     splits: Vec<(String, Given<'py>)>,
+    shifted: Vec<(String, Given<'py>)>,
     head: Option<Head>,
 }
 
 impl<'py> GivenPack<'py> {
     fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let (name, splits, head): (
+        let (name, splits, shifted, head): (
             String,
+            Vec<(String, GivenSplit<'py>)>,
             Vec<(String, GivenSplit<'py>)>,
             Option<Bound<'py, PyAny>>,
         ) = given.extract()?;
-        let splits = splits.into_iter().map(|(name, (features, logits, labels))| {
+        let rows = |(name, (features, logits, labels)): (String, GivenSplit<'py>)| {
             let rows = Given::new("the rows", &features, logits.as_ref(), labels.as_ref(), None)?;
             Ok((name, rows))
-        });
-        let splits = splits.collect::<PyResult<_>>()?;
-        Ok(GivenPack { name, splits, head: head.as_ref().map(head_of).transpose()? })
+        };
+        let splits = splits.into_iter().map(rows).collect::<PyResult<_>>()?;
+        let shifted = shifted.into_iter().map(rows).collect::<PyResult<_>>()?;
+        Ok(GivenPack { name, splits, shifted, head: head.as_ref().map(head_of).transpose()? })
     }
 }
 
 /// A pack in a folder, or one of arrays.
 pub(crate) enum AnyPack<'py> {
-    Folder(PathBuf),
+    Folder(PathBuf, ReadAs),
     Arrays(GivenPack<'py>),
 }
 
 impl<'py> AnyPack<'py> {
     pub(crate) fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
-        match given.extract::<PathBuf>() {
-            Ok(folder) => Ok(AnyPack::Folder(folder)),
-            Err(_) => Ok(AnyPack::Arrays(GivenPack::new(given)?)),
+        if let Ok(folder) = given.extract::<PathBuf>() {
+            return Ok(AnyPack::Folder(folder, ReadAs::default()));
         }
+        if let Ok((folder, raw, columns)) = given.extract() {
+            return Ok(AnyPack::Folder(folder, ReadAs { raw, columns }));
+        }
+        Ok(AnyPack::Arrays(GivenPack::new(given)?))
     }
 
     /// Opens files; arrays stay where they are.
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<OpenPack<'_>> {
         match self {
-            AnyPack::Folder(folder) => {
-                let pack = Pack::open(folder).map_err(|error| exception(py, &error))?;
-                Ok(OpenPack::Folder(Box::new(pack)))
+            AnyPack::Folder(folder, read) => {
+                Ok(OpenPack::Folder(Box::new(opened(py, folder, read)?)))
             }
             AnyPack::Arrays(given) => {
                 let mut sets = Vec::new();
-                for (name, split) in &given.splits {
+                for (name, split) in given.splits.iter().chain(&given.shifted) {
                     sets.push(split.rows(py)?.named(name.clone()));
                 }
                 let width = sets.first().map_or(0, Dataset::width);
@@ -81,6 +86,7 @@ impl<'py> AnyPack<'py> {
                     let text = format!("{name}: expected {width} columns, as in train, got {got}");
                     return Err(input_error(py, text));
                 }
+                let shifted = sets.split_off(given.splits.len());
                 let ood = sets.split_off(2.min(sets.len()));
                 let (Some(test), Some(train)) = (sets.pop(), sets.pop()) else {
                     return Err(input_error(py, "a pack: expected train and test"));
@@ -89,12 +95,20 @@ impl<'py> AnyPack<'py> {
                     name: given.name.clone(),
                     train: Box::new(train),
                     test: Box::new(test),
+                    groups: SetGroup::by_names(ood.iter().map(Dataset::name)),
                     ood,
+                    shifted,
                     head: given.head.clone(),
                 })
             }
         }
     }
+}
+
+/// A pack folder, read in this way.
+fn opened(py: Python<'_>, folder: &Path, read: &ReadAs) -> PyResult<Pack> {
+    let reading = read.reading().map_err(|error| input_error(py, error.to_string()))?;
+    Pack::open_with(folder, reading).map_err(|error| exception(py, &error))
 }
 
 /// The rows of a pack.
@@ -105,6 +119,8 @@ pub(crate) enum OpenPack<'a> {
         train: Box<Dataset<'a>>,
         test: Box<Dataset<'a>>,
         ood: Vec<Dataset<'a>>,
+        shifted: Vec<Dataset<'a>>,
+        groups: Vec<SetGroup>,
         head: Option<Head>,
     },
 }
@@ -135,9 +151,9 @@ impl<'a> OpenPack<'a> {
                 })
             })
             .map(|pack| OpenPack::Folder(Box::new(pack))),
-            OpenPack::Arrays { name, train, test, ood, head } => {
+            OpenPack::Arrays { name, train, test, ood, shifted, groups, head } => {
                 let train = Box::new(label(*train)?);
-                Ok(OpenPack::Arrays { name, train, test, ood, head })
+                Ok(OpenPack::Arrays { name, train, test, ood, shifted, groups, head })
             }
         }
     }
@@ -147,11 +163,13 @@ impl<'a> OpenPack<'a> {
         match self {
             OpenPack::Folder(pack) if full_spectrum => Sets::full_spectrum(pack),
             OpenPack::Folder(pack) => Sets::of(pack),
-            OpenPack::Arrays { .. } if full_spectrum => Err(StudyError::Setup(
-                "full_spectrum: expected a pack folder with shifted rows, got arrays".to_owned(),
-            )),
-            OpenPack::Arrays { train, test, ood, head, .. } => {
-                Ok(Sets::new(train, test, ood, head.as_ref()))
+            OpenPack::Arrays { shifted, .. } if full_spectrum && shifted.is_empty() => {
+                let text = "full_spectrum: expected a pack with shifted rows, got one without any";
+                Err(StudyError::Setup(text.to_owned()))
+            }
+            OpenPack::Arrays { train, test, ood, shifted, groups, head, .. } => {
+                let sets = Sets { groups, ..Sets::new(train, test, ood, head.as_ref()) };
+                Ok(if full_spectrum { Sets { shifted, ..sets } } else { sets })
             }
         }
     }
@@ -159,8 +177,14 @@ impl<'a> OpenPack<'a> {
 
 /// Name, splits with their numbers of rows, and the last layer of a pack folder.
 #[pyfunction]
-pub(crate) fn open_pack<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<Opened<'py>> {
-    let pack = Pack::open(&folder).map_err(|error| exception(py, &error))?;
+#[pyo3(signature = (folder, raw, columns))]
+pub(crate) fn open_pack<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    raw: Option<String>,
+    columns: Vec<String>,
+) -> PyResult<Opened<'py>> {
+    let pack = opened(py, &folder, &ReadAs { raw, columns })?;
     let rows = |set: &Dataset<'_>| (set.name().to_owned(), set.rows());
     let mut sets = vec![("train".to_owned(), pack.train.rows())];
     sets.extend(pack.test.iter().map(|test| ("test".to_owned(), test.rows())));
@@ -173,13 +197,16 @@ pub(crate) fn open_pack<'py>(py: Python<'py>, folder: PathBuf) -> PyResult<Opene
 
 /// Features, logits and labels of a split of a pack folder, in memory.
 #[pyfunction]
+#[pyo3(signature = (folder, raw, columns, name))]
 pub(crate) fn read_split<'py>(
     py: Python<'py>,
     folder: PathBuf,
+    raw: Option<String>,
+    columns: Vec<String>,
     name: &str,
 ) -> PyResult<Arrays<'py>> {
     let failed = |error: offspan::Error| exception(py, &error);
-    let pack = Pack::open(&folder).map_err(failed)?;
+    let pack = opened(py, &folder, &ReadAs { raw, columns })?;
     let split = match name {
         "train" => Some(&pack.train),
         "test" => pack.test.as_ref(),
@@ -197,7 +224,7 @@ pub(crate) fn read_split<'py>(
 
 /// Writes a pack folder from files of other programs.
 #[pyfunction]
-#[pyo3(signature = (folder, source, train, test, calibrate, head, class_vectors, *, ood, temperature, unknown, unit, dtype, progress=None))]
+#[pyo3(signature = (folder, source, train, test, calibrate, head, class_vectors, *, ood, temperature, unknown, unit, dtype, raw=None, columns=Vec::new(), progress=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn convert_pack(
     py: Python<'_>,
@@ -213,12 +240,15 @@ pub(crate) fn convert_pack(
     unknown: Option<String>,
     unit: bool,
     dtype: Option<&str>,
+    raw: Option<String>,
+    columns: Vec<String>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let element = dtype
         .map(|text| text.parse().map_err(|error| input_error(py, format!("dtype: {error}"))))
         .transpose()?;
-    let reading = offspan::io::Reading::default();
+    let read = ReadAs { raw, columns };
+    let reading = read.reading().map_err(|error| input_error(py, error.to_string()))?;
     let conversion = Conversion {
         source,
         train,

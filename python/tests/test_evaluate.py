@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import offspan
+from offspan import _evaluate
 
 FIXTURE = Path(__file__).parents[2] / "crates/offspan/tests/fixture-baselines"
 
@@ -267,6 +268,12 @@ def test_what_an_own_method_raises_reaches_the_caller():
         offspan.evaluate(FIXTURE, [])
     with pytest.raises(offspan.InputError, match="got knn twice"):
         offspan.evaluate(FIXTURE, ["knn", "knn"])
+    with pytest.raises(offspan.InputError, match="a name that the library does not have, got knn"):
+        offspan.evaluate(FIXTURE, {"all": "all", "knn": Energy()})
+    with pytest.raises(offspan.InputError, match="compare: expected two of knn, got vim"):
+        offspan.evaluate(FIXTURE, ["knn"], compare=[("knn", "vim")])
+    with pytest.raises(offspan.InputError, match="a report shows the test rows alone"):
+        offspan.evaluate(FIXTURE, ["knn"], full_spectrum=True, report="out")
     with pytest.raises(offspan.InputError, match=r"expected a folder or offspan\.Pack, got int"):
         offspan.evaluate(3)
 
@@ -283,3 +290,70 @@ def test_a_method_without_results_says_why():
     frame = found.to_dataframe()
     assert isinstance(frame, pandas.DataFrame) and set(frame["method"]) == {"energy"}
     assert {"set", "fpr95", "auroc"} <= set(frame.columns)
+    assert set(frame["over"]) == {"set", "average"}
+    assert list(frame.loc[frame["over"] == "average", "set"]) == ["average"]
+
+
+def test_what_cannot_be_compared_does_not_cost_the_figures():
+    class Short(Energy):
+        def score(self, features):
+            return features[1:, 0]
+
+    found = offspan.evaluate(FIXTURE, {"energy": "energy", "short": Short()}, compare=[("energy", "short")])
+    assert list(found.averages) == ["energy"] and found.document["not_compared"][0]["second"] == "short"
+    assert "energy and short are not compared: short has no result" in str(found)
+
+
+def test_packs_of_arrays_have_groups_and_shifted_rows(tmp_path):
+    draw = np.random.default_rng(5)
+    rows = {
+        name: draw.normal(shift, 1.0, (60, 4)).astype(np.float32)
+        for name, shift in (("train", 0), ("test", 0), ("ood/near/a", 1), ("ood/far/b", 3), ("shifted/c", 0.5))
+    }
+    for name, part in rows.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / f"{name}.npy", part)
+    ood = {"far/b": rows["ood/far/b"], "near/a": rows["ood/near/a"]}
+    arrays = offspan.Pack(rows["train"], rows["test"], ood, shifted={"c": rows["shifted/c"]})
+    for full in (False, True):
+        ours, theirs = (offspan.evaluate(pack, ["knn", "pca"], full_spectrum=full) for pack in (arrays, tmp_path))
+        assert [group["name"] for group in ours.document["groups"]] == ["near", "far"]
+        assert ours.document["groups"] == theirs.document["groups"]
+        for one, other in zip(ours.document["results"], theirs.document["results"]):
+            assert (one["average"], one["groups"]) == (other["average"], other["groups"])
+        assert offspan.repeat(ours, arrays).identical
+    without = offspan.Pack(rows["train"], rows["test"], ood)
+    with pytest.raises(offspan.InputError, match="expected a pack with shifted rows"):
+        offspan.evaluate(without, ["knn"], full_spectrum=True)
+    with pytest.raises(offspan.InputError, match="shifted: expected a name that no other set has, got near/a"):
+        offspan.Pack(rows["train"], rows["test"], ood, shifted={"near/a": rows["shifted/c"]})
+
+
+def test_all_brings_what_is_registered_once():
+    offspan.register("mine", Energy)
+    try:
+        given = _evaluate.native_methods(["mine", "all"], 0)
+        assert [name for name, _ in given] == ["mine", "all"]
+        given = _evaluate.native_methods(["all", "mine"], 0)
+        assert [name for name, _ in given] == ["all", "mine"]
+    finally:
+        offspan.unregister("mine")
+
+
+def test_caches_without_a_header_are_read_as_on_the_command_line(command_line, tmp_path):
+    draw = np.random.default_rng(7)
+    for name, shift in (("train_in", 0.0), ("val_in", 0.0), ("svhn_out", 2.0)):
+        draw.normal(shift, 1.0, (80, 6)).tofile(tmp_path / f"{name}.mmap")
+    with pytest.raises(offspan.OffspanError):
+        offspan.Pack.open(tmp_path)
+    pack = offspan.Pack.open(tmp_path, raw="f64:6")
+    assert pack.read("train").features.shape == (80, 6)
+    found = offspan.evaluate(pack, ["knn", "pca"])
+    line = [command_line, "eval", tmp_path, "--raw", "f64:6", "--method", "knn,pca", "--json"]
+    told = json.loads(subprocess.run(line, check=True, capture_output=True).stdout)
+    assert found.document["provenance"]["read"] == told["provenance"]["read"] == {"raw": "f64:6"}
+    for ours, theirs in zip(found.document["results"], told["results"]):
+        assert ours["sets"] == theirs["sets"]
+    assert offspan.repeat(found).identical and offspan.repeat(found, pack).identical
+    converted = offspan.Pack.convert(tmp_path / "pack", tmp_path, raw="f64:6", dtype="f64")
+    assert offspan.evaluate(converted, ["knn"]).averages["knn"] == found.averages["knn"]

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DemoArgs) -> Outcome {
         subject.consider(result, scored);
     })?;
     drop(progress);
-    let evaluations = evaluator.finish()?;
+    let evaluations = evaluator.finish();
     if let Some(left_out) = evaluations.without.first() {
         return Err(Failure::Usage(left_out.to_string()));
     }

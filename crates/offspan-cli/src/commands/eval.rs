@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use offspan::Detector;
 use offspan::io::{Dataset, Pack};
 use offspan::metrics::{EvalOptions, IntervalMethod};
+use offspan::{Detector, MethodSpec};
 use offspan_report::table::Format;
 use offspan_study::evaluation::{
-    Evaluations, Evaluator, LeftOut, MethodResult, OutsideScores, Provenance, Scored, Sets, Source,
-    TableView, document, pseudo_labelled,
+    Evaluations, Evaluator, LeftOut, MethodResult, Metric, OutsideScores, OwnMethod, Provenance,
+    Scored, Sets, Source, TableView, document, pseudo_labelled,
 };
 use offspan_study::portrait::Portrait;
 use offspan_study::report;
@@ -30,6 +30,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     let asked = method_options.methods(&names)?;
     let (path, json) = pack_and_json(args)?;
     let out = Out::of(args.format, json)?;
+    check_one_table(out.format, &pairs)?;
     let guard =
         Guard::new(args.force).reads([path]).reads(&args.detector).reads(args.method_args.files());
     guard.expects_output(args.report.is_some() || json.is_file(), "--json=FILE or --report")?;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         report::prepare(folder)?;
     }
     let scores = args.score_folders()?;
+    check_names(&asked, args, &scores)?;
     let pack = Pack::open_with(path, args.judge.read.reading()?)?;
     let pack = {
         let progress = Progress::default();
@@ -65,6 +67,11 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         .iter()
         .map(|path| Ok((detector_name(path), Detector::load(path)?, Source::of_file(path)?)))
         .collect::<Result<_, Failure>>()?;
+    // Files that do not fit are told before the work that they would cost.
+    let outside: Vec<OutsideScores> = scores
+        .iter()
+        .map(|(name, folder)| Ok(OutsideScores::open(name, folder, &sets)?))
+        .collect::<Result<_, Failure>>()?;
     let named = |name: &str| names.iter().any(|given| given == name);
     let mut subject = Subject::new(args.report.as_deref(), names.iter().any(|name| name == "all"));
     let progress = Progress::default();
@@ -74,19 +81,19 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     for (name, detector, source) in detectors {
         let progress = Progress::new(format!("{name}:"));
         let scored = evaluator.detector(&name, detector, Some(source), &progress)?;
-        if let Some(result) = evaluator.evaluations().result(&name) {
+        if let (Some(scored), Some(result)) = (scored, evaluator.evaluations().result(&name)) {
             subject.consider(result, scored);
         }
     }
-    for (name, folder) in scores {
-        let outside = OutsideScores::open(name, &folder, &sets)?;
+    for outside in outside {
+        let name = outside.name();
         let unused: Vec<String> =
             outside.unused().iter().map(|path| path.display().to_string()).collect();
         if !unused.is_empty() {
             remark(&format!("{name}: scores of no set of this pack: {}", unused.join(", ")));
         }
         let scored = evaluator.own(&outside, &progress)?;
-        if let (Some(scored), Some(result)) = (scored, evaluator.evaluations().result(name)) {
+        if let (Some(scored), Some(result)) = (scored, evaluator.evaluations().result(&name)) {
             subject.consider(result, scored);
         }
     }
@@ -98,7 +105,8 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
         return Ok(ExitCode::from(2));
     }
     let seeds = evaluator.seed_list().to_vec();
-    let mut evaluations = evaluator.finish()?;
+    let mut evaluations = evaluator.finish();
+    evaluations.not_compared.iter().for_each(|pair| complain(&pair.to_string()));
     evaluations.preset = method_options.preset();
     evaluations.pseudo_labels = args.pseudo_labels;
     if out.has_document(json) || args.report.is_some() {
@@ -110,6 +118,18 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
     let document = document(&pack.name, &evaluations, &options);
     json.write(&document)?;
     print(&text)?;
+    let missing: Vec<&str> = evaluations
+        .without
+        .iter()
+        .filter(|left| !left.named)
+        .map(|left| left.method.as_str())
+        .collect();
+    if !missing.is_empty() && matches!(out.format, Format::Markdown | Format::Csv | Format::Latex) {
+        remark(&format!(
+            "not in the table: {}; --format text or json tells why",
+            missing.join(", ")
+        ));
+    }
     if !args.full_spectrum && !pack.shifted.is_empty() {
         let names: Vec<&str> = pack.shifted.iter().map(Dataset::name).collect();
         remark(&format!(
@@ -124,7 +144,41 @@ pub(crate) fn run(args: &EvalArgs) -> Outcome {
             _ => remark(&line),
         }
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    let is_whole = failed.is_empty() && evaluations.not_compared.is_empty();
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// A comparison is a table of its own.
+fn check_one_table(format: Format, pairs: &[[String; 2]]) -> Result<(), Failure> {
+    if format == Format::Csv && !pairs.is_empty() {
+        return Err(Failure::Usage(
+            "--compare: CSV holds one table, and a comparison is another: expected a format such as json, \
+             markdown or latex"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// A name stands for one method, wherever it comes from.
+fn check_names(
+    asked: &[(String, MethodSpec)],
+    args: &EvalArgs,
+    scores: &[(&str, PathBuf)],
+) -> Result<(), Failure> {
+    let mut known: Vec<&str> = asked.iter().map(|(name, _)| name.as_str()).collect();
+    let detectors: Vec<String> = args.detector.iter().map(|path| detector_name(path)).collect();
+    let detectors = detectors.iter().map(|name| ("--detector", name.as_str()));
+    let others = detectors.chain(scores.iter().map(|(name, _)| ("--scores", *name)));
+    for (flag, name) in others {
+        if known.contains(&name) {
+            return Err(Failure::Usage(format!(
+                "{flag}: expected a name that no other method has, got {name}"
+            )));
+        }
+        known.push(name);
+    }
+    Ok(())
 }
 
 /// What goes to stdout.
@@ -153,16 +207,19 @@ impl Out {
 
 /// A metric that nothing can be said of would be a column of strokes.
 fn check_labels(view: &TableView, evaluator: &Evaluator<'_>, pack: &Pack) -> Result<(), Failure> {
-    use offspan_study::evaluation::Metric::{Augrc, Aurc, Oscr};
-    let needing = view.metrics.iter().find(|metric| matches!(metric, Aurc | Augrc | Oscr));
+    let needing = view.metrics.iter().find(|metric| metric.needs_labels());
     match needing.filter(|_| evaluator.evaluations().accuracy.is_none()) {
-        Some(metric) => Err(Failure::Usage(format!(
-            "--metrics: {metric} needs to know which predictions are right: expected `labels` of the test \
-             rows, and logits or the last layer, in pack {}",
-            pack.name
-        ))),
+        Some(metric) => Err(without_labels("--metrics", *metric, &pack.name)),
         None => Ok(()),
     }
+}
+
+/// That a figure of this flag cannot be told on a pack.
+pub(crate) fn without_labels(flag: &str, metric: Metric, pack: &str) -> Failure {
+    Failure::Usage(format!(
+        "{flag}: {metric} needs to know which predictions are right: expected `labels` of the test \
+         rows, and logits or the last layer, in pack {pack}"
+    ))
 }
 
 /// The pack, and where JSON goes. `eval --json PACK` gives the folder to the flag, which cannot mean
@@ -223,7 +280,6 @@ impl<'a> Subject<'a> {
         let portrait = Portrait::of(pack, sets, result, scored, options, &progress)?;
         let best_of = self.take_best.then_some(evaluations.results.len());
         let portrait = Portrait { best_of, ..portrait };
-        let table = evaluations.table(options, &TableView::report());
-        Ok(Some(report::write(folder, &portrait, &table, evaluations, document)?))
+        Ok(Some(report::write(folder, &portrait, evaluations, options, document)?))
     }
 }

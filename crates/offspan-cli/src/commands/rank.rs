@@ -9,9 +9,9 @@ use offspan_report::table::Format;
 use offspan_study::evaluation::{
     Document, Evaluator, Metric, Provenance, Sets, document, pseudo_labelled,
 };
-use offspan_study::rank::{Case, Cases, Ranking, files, rank, write};
+use offspan_study::rank::{Case, Cases, Ranking, check_cases, files, rank, write};
 
-use super::eval::Out;
+use super::eval::{Out, without_labels};
 use crate::Outcome;
 use crate::eval_args::RankArgs;
 use crate::output::{Failure, complain, print, remark};
@@ -44,8 +44,9 @@ pub(crate) fn run(args: &RankArgs) -> Outcome {
     let guard = Guard::new(args.force).reads(&args.packs).reads(args.method_args.files());
     guard.expects_output(args.output.is_some() || json.is_file(), "--json=FILE or --output")?;
     json.check(&guard)?;
+    let names = file_names(&folders);
     if let Some(folder) = &args.output {
-        let kept = folders.iter().map(|path| format!("results/{}.json", name_of(path)));
+        let kept = names.iter().map(|name| format!("results/{name}.json"));
         guard.folder(folder, &files().into_iter().chain(kept).collect::<Vec<_>>())?;
     }
     let mut cases = Vec::new();
@@ -61,10 +62,11 @@ pub(crate) fn run(args: &RankArgs) -> Outcome {
         }
         cases.extend(more);
     }
+    check_packs(args, &folders, &judged, metric, (over, cases.len()))?;
     for (number, path) in folders.iter().enumerate() {
         let progress =
             Progress::new(format!("{} ({} of {}):", name_of(path), number + 1, folders.len()));
-        cases.extend(evaluated(args, path, &judged, (over, metric), &progress)?);
+        cases.extend(evaluated(args, (path, &names[number]), &judged, (over, metric), &progress)?);
     }
     let ranking = rank(&distinct(cases), over, metric, metric.label(&judged), judged.seed)?;
     json.write(&ranking.document())?;
@@ -79,10 +81,47 @@ pub(crate) fn run(args: &RankArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says what keeps packs from being ranked before the first of them is fitted; documents have given so many
+/// cases.
+fn check_packs(
+    args: &RankArgs,
+    folders: &[&PathBuf],
+    judged: &EvalOptions,
+    metric: Metric,
+    (over, mut cases): (Cases, usize),
+) -> Result<(), Failure> {
+    for path in folders {
+        let pack = Pack::open_with(path, args.judge.read.reading()?)?;
+        let sets = if args.full_spectrum { Sets::full_spectrum(&pack)? } else { Sets::of(&pack)? };
+        cases += match over {
+            Cases::Packs => 1,
+            Cases::Sets => sets.ood.len(),
+        };
+        if metric.needs_labels() && Evaluator::new(sets, *judged)?.evaluations().accuracy.is_none()
+        {
+            return Err(without_labels("--by", metric, &pack.name));
+        }
+    }
+    Ok(check_cases(cases)?)
+}
+
+/// What the documents of packs are called. Folders of one name get different ones.
+fn file_names(folders: &[&PathBuf]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for folder in folders {
+        let mut name = name_of(folder);
+        while names.contains(&name) {
+            name.push_str("-2");
+        }
+        names.push(name);
+    }
+    names
+}
+
 /// Fits and judges the methods on a pack.
 fn evaluated(
     args: &RankArgs,
-    path: &Path,
+    (path, name): (&Path, &str),
     judged: &EvalOptions,
     (over, metric): (Cases, Metric),
     progress: &Progress,
@@ -96,7 +135,7 @@ fn evaluated(
     let named = |name: &str| names.iter().any(|given| given == name);
     evaluator.library(asked, &named, progress, |_, _| {})?;
     let seeds = evaluator.seed_list().to_vec();
-    let mut evaluations = evaluator.finish()?;
+    let mut evaluations = evaluator.finish();
     evaluations.pseudo_labels = args.pseudo_labels;
     for failed in evaluations.without.iter().filter(|left| left.named) {
         complain(&format!("{}: {failed}", pack.name));
@@ -109,7 +148,7 @@ fn evaluated(
         std::fs::create_dir_all(&folder).map_err(|error| {
             Failure::Usage(format!("cannot make the folder {}: {error}", folder.display()))
         })?;
-        let file = folder.join(format!("{}.json", name_of(path)));
+        let file = folder.join(format!("{name}.json"));
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| Failure::Usage(format!("cannot write JSON: {error}")))?;
         write_text(file, &(text + "\n"))?;

@@ -225,3 +225,14 @@ fn nothing_is_replaced_and_nothing_half_written() {
     let opened = open_dataset(place.path("pack/train.safetensors"), None).unwrap();
     assert_eq!(opened.features().width(), 6);
 }
+
+#[test]
+fn a_set_does_not_take_the_place_of_a_shifted_one() {
+    let place = Place::new();
+    place.small_pack("pack", 100, 40);
+    place.write("pack/pack.toml", "shifted = [\"digits\"]\n");
+    let line = "convert pack --ood digits=pack/ood/textures.safetensors -o new";
+    let message = place.run(line).refused();
+    assert!(message.contains("digits twice"), "{message}");
+    assert!(!place.has("new"));
+}

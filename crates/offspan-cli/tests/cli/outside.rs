@@ -103,6 +103,11 @@ fn clusters_stand_in_for_classes_where_rows_have_no_labels() {
     let line = "eval bare --method mahalanobis,rmds --pseudo-labels 6";
     let document = place.run(&format!("{line} --json=result.json --seed 3")).fine();
     assert!(document.contains("mahalanobis") && document.contains("rmds"), "{document}");
+    let note = "Training rows have no labels: 6 clusters of them stand in for classes.";
+    for format in ["text", "markdown", "latex", "html"] {
+        let told = place.run(&format!("{line} --format {format}")).fine();
+        assert!(told.contains(note), "{format}: {told}");
+    }
     assert_eq!(place.json("result.json")["pseudo_labels"], 6);
     assert!(place.run("eval --repeat result.json").fine().contains("mahalanobis"));
     place

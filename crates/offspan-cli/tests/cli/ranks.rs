@@ -1,6 +1,6 @@
 //! Methods ranked over many packs.
 
-use crate::util::Place;
+use crate::util::{Place, matrix, npy_f32};
 
 #[test]
 fn packs_and_documents_give_the_same_ranking() {
@@ -85,4 +85,44 @@ fn methods_without_a_figure_everywhere_are_named() {
         let message = place.run(line).refused();
         assert!(message.contains(told), "{line}: {message}");
     }
+}
+
+#[test]
+fn what_keeps_packs_from_being_ranked_is_told_before_any_fit() {
+    let place = Place::new();
+    place.small_pack("one", 200, 50);
+    std::fs::create_dir_all(place.path("bare/ood")).unwrap();
+    for file in ["train", "test", "ood/digits"] {
+        let rows = matrix(&place.path(&format!("one/{file}.safetensors")), "features");
+        place.write(&format!("bare/{file}.npy"), npy_f32(&rows));
+    }
+    std::fs::create_dir(place.path("empty")).unwrap();
+    for (flags, told) in [
+        ("one empty", "empty"),
+        ("one bare --by aurc", "--by: aurc needs to know which predictions are right"),
+        ("one", "at least 2 cases, got 1"),
+    ] {
+        let message = place.run(&format!("rank {flags} --method pca,knn -o out")).refused();
+        assert!(message.contains(told), "{flags}: {message}");
+        assert!(!place.has("out/results"), "{flags}: a pack was fitted");
+    }
+    // Documents tell it, too.
+    for pack in ["one", "bare"] {
+        place.run(&format!("eval {pack} --method pca,knn --json={pack}.json")).fine();
+    }
+    let message = place.run("rank one.json bare.json --by aurc").refused();
+    assert!(message.contains("bare: no aurc is known, which needs labels"), "{message}");
+}
+
+#[test]
+fn packs_of_one_name_keep_documents_of_their_own() {
+    let place = Place::new();
+    place.small_pack("a/pack", 200, 50);
+    place.small_pack("b/pack", 150, 40);
+    place.run("rank a/pack b/pack --method pca,knn -o out").fine();
+    let rows = |name: &str| {
+        place.json(&format!("out/results/{name}.json"))["provenance"]["rows"]["train"]["rows"]
+            .clone()
+    };
+    assert_eq!((rows("pack"), rows("pack-2")), (200.into(), 150.into()));
 }

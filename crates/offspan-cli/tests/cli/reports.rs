@@ -94,7 +94,7 @@ fn a_report_has_its_plots_as_files_and_its_table_for_machines() {
     assert_eq!(plots.len(), 22, "{plots:?}");
     let table = String::from_utf8(place.read("out/results.csv")).unwrap();
     assert!(
-        table.starts_with("method,average FPR95,average AUROC,average AUPR,digits FPR95,"),
+        table.starts_with("method,average FPR95,average AUROC,average AUPR-in,digits FPR95,"),
         "{table}"
     );
     let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();

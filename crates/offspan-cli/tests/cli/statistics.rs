@@ -320,3 +320,105 @@ fn a_result_can_be_repeated_and_says_when_it_cannot() {
         assert!(message.contains(told), "{line}: {message}");
     }
 }
+
+#[test]
+fn what_fails_beside_the_methods_does_not_cost_their_figures() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 60);
+    place.small_pack("other", 300, 60);
+    // A method without a result, in a comparison: the others are told all the same.
+    std::fs::remove_file(place.path("pack/head.safetensors")).unwrap();
+    let ran = place.run("eval pack --method knn --compare knn,fdbd --json=result.json");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("knn and fdbd are not compared: fdbd has no result"), "{ran:?}");
+    assert!(ran.stdout.contains("knn"), "{ran:?}");
+    let document = place.json("result.json");
+    assert_eq!(methods(&document), ["knn"]);
+    assert_eq!(document["not_compared"][0]["second"], "fdbd");
+    // A detector of other rows.
+    place.run("synth --rows 300 --width 20 -o wide.npy").fine();
+    place.run("fit wide.npy -m pca --hold-out 0 -o wide.offspan").fine();
+    let ran = place.run("eval pack --method knn --detector wide.offspan");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stdout.contains("knn") && ran.stderr.contains("wide"), "{ran:?}");
+}
+
+#[test]
+fn a_name_in_a_table_stands_for_one_method() {
+    let place = Place::new();
+    place.small_pack("pack", 300, 60);
+    place.run("fit pack -m pca --hold-out 0 -o knn.offspan").fine();
+    std::fs::create_dir(place.path("scores")).unwrap();
+    for (flags, told) in [
+        (
+            "--method knn --detector knn.offspan",
+            "--detector: expected a name that no other method has, got knn",
+        ),
+        (
+            "--detector knn.offspan --scores knn=scores",
+            "--scores: expected a name that no other method has, got knn",
+        ),
+        ("--method knn --scores knn=scores", "--scores: expected a name"),
+        ("--method all --scores knn=scores", "--scores: expected a name"),
+    ] {
+        let message = place.run(&format!("eval pack {flags}")).refused();
+        assert!(message.contains(told), "{flags}: {message}");
+    }
+    let twice = place.run("eval pack --method knn,msp,knn --json").json();
+    assert_eq!(methods(&twice), ["knn", "msp"]);
+}
+
+#[test]
+fn a_group_and_a_set_of_one_name_are_both_compared_again() {
+    let place = Place::new();
+    place.small_pack("pack", 200, 50);
+    place.write("pack/pack.toml", "[groups]\ndigits = [\"digits\", \"textures\"]\n");
+    place.run("eval pack --compare knn,pca --json=result.json").fine();
+    let again = place.run("eval --repeat result.json --json").json();
+    // The average, a group and two sets; of each two figures, by four numbers.
+    assert_eq!(again["comparisons"][0]["figures"], 4 * 2 * 4);
+    let mut forged = place.json("result.json");
+    let differences = forged["comparisons"][0]["differences"].as_array_mut().unwrap();
+    let group = differences.iter_mut().find(|one| one["over"] == "group").unwrap();
+    group["auroc"]["first"] = 0.0.into();
+    place.write("forged.json", forged.to_string());
+    let ran = place.run("eval --repeat forged.json");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("groups.digits.auroc.0"), "{}", ran.stdout);
+    forged["results"] = serde_json::json!([]);
+    place.write("forged.json", forged.to_string());
+    let message = place.run("eval --repeat forged.json").refused();
+    assert!(message.contains("the document has no results"), "{message}");
+}
+
+#[test]
+fn a_rate_by_another_rule_carries_it_wherever_it_is_shown() {
+    let place = Place::new();
+    place.small_pack("pack", 200, 50);
+    for format in ["text", "markdown", "csv", "latex", "html"] {
+        let line = format!("eval pack --method knn,pca --fpr-rule ood-positive --format {format}");
+        let text = place.run(&line).fine();
+        assert!(text.contains("FPR95 ood-positive"), "{format}: {text}");
+        let usual = place.run(&format!("eval pack --method knn,pca --format {format}")).fine();
+        assert!(usual.contains("FPR95") && !usual.contains("at-least"), "{format}: {usual}");
+    }
+    let page = place.run("eval pack --method knn,pca --fpr-rule ood-positive --format html").fine();
+    assert!(page.contains("the share of in-distribution rows that are refused"), "{page}");
+    let ran = place.run("eval pack --method all --format markdown --seed 1");
+    assert!(
+        ran.stderr.contains("not in the table: ") && ran.stderr.contains("godin"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_report_has_the_comparison_that_was_asked_for() {
+    let place = Place::new();
+    place.small_pack("pack", 200, 50);
+    place.run("eval pack --compare knn,pca --report out").fine();
+    for file in ["report.html", "results.md", "results.tex"] {
+        let text = String::from_utf8(place.read(&format!("out/{file}"))).unwrap();
+        assert!(text.contains("knn minus pca on the same rows"), "{file}");
+    }
+}

@@ -272,3 +272,18 @@ fn without_energies_landmarks_are_uniform() {
         assert!(line["result"].is_object(), "{line}");
     }
 }
+
+/// Averages over groups are kept with a result, and must not outlive the groups.
+#[test]
+fn sets_that_are_grouped_anew_have_new_averages() {
+    let place = Place::new();
+    place.small_pack("pack", 200, 50);
+    let header = |groups: &str| {
+        place.write("pack/pack.toml", groups);
+        place.run("study sampling pack --landmarks 32 -o out").fine();
+        let table = String::from_utf8(place.read("out/sampling.csv")).unwrap();
+        (table.contains("near FPR95"), table.contains("far FPR95"))
+    };
+    assert_eq!(header("near = [\"digits\"]"), (true, false));
+    assert_eq!(header("near = [\"digits\"]\nfar = [\"textures\"]"), (true, true));
+}

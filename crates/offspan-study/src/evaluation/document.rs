@@ -71,7 +71,15 @@ fn rename(value: &mut Value, from: &str, to: &str) {
             // What a method is made of is its own.
             let figures =
                 fields.iter_mut().filter(|(name, _)| !["params", "fit"].contains(&name.as_str()));
-            figures.for_each(|(_, value)| rename(value, from, to));
+            for (name, value) in figures {
+                match value {
+                    // Users name sets and groups: a set may be called `fpr`.
+                    Value::Object(named) if ["sets", "groups"].contains(&name.as_str()) => {
+                        named.values_mut().for_each(|figures| rename(figures, from, to));
+                    }
+                    other => rename(other, from, to),
+                }
+            }
         }
         _ => {}
     }
@@ -134,5 +142,31 @@ impl Document {
             }
         }
         Document::deserialize(value).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_renamed_and_sets_are_not() {
+        let options = EvalOptions::default();
+        let before = json!({
+            "params": { "fpr": 1 },
+            "average": { "fpr": 0.1, "fpr_by_rule": {} },
+            "sets": { "fpr": { "fpr": 0.2 }, "fpr95": { "fpr": 0.3 }, "fit": { "fpr": 0.4 } },
+            "seeds": { "runs": [{ "groups": { "fpr": { "fpr": 0.5 } } }] },
+        });
+        let mut value = before.clone();
+        name_the_rate(&mut value, &options);
+        assert_eq!(value["params"], before["params"]);
+        assert_eq!(value["average"], json!({ "fpr95": 0.1, "fpr95_by_rule": {} }));
+        let sets =
+            json!({ "fpr": { "fpr95": 0.2 }, "fpr95": { "fpr95": 0.3 }, "fit": { "fpr95": 0.4 } });
+        assert_eq!(value["sets"], sets);
+        assert_eq!(value["seeds"]["runs"][0]["groups"], json!({ "fpr": { "fpr95": 0.5 } }));
+        rename(&mut value, "fpr95", "fpr");
+        assert_eq!(value, before, "and back");
     }
 }

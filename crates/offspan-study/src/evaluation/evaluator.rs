@@ -1,5 +1,7 @@
 //! Methods on a pack, one after the other: fit, score, judge, compare.
 
+use std::collections::HashSet;
+
 use offspan::io::SetGroup;
 use offspan::metrics::EvalOptions;
 use offspan::{Detector, MethodSpec, Observer};
@@ -10,7 +12,7 @@ use super::own::OwnMethod;
 use super::result::{Evaluations, LeftOut, MethodResult, Over, SeedRun, Source};
 use super::scores::{Figures, Scored, Scores};
 use super::sets::Sets;
-use super::statistics::{Kept, compared, leads};
+use super::statistics::{Kept, NotCompared, compared, leads};
 use crate::{Result, StudyError};
 
 /// Evaluates methods on a pack: of the library ([`Evaluator::library`]), saved detectors
@@ -109,15 +111,19 @@ impl<'a> Evaluator<'a> {
     /// first seed with the scores behind it.
     ///
     /// # Errors
-    /// If the rows are bad for all, a method has a seed of its own and there are several, or the observer
-    /// asks to stop.
+    /// If the rows are bad for all, a method has a seed of its own and there are several, another one has its
+    /// name, or the observer asks to stop.
     pub fn library(
         &mut self,
-        asked: Vec<(String, MethodSpec)>,
+        mut asked: Vec<(String, MethodSpec)>,
         named: &dyn Fn(&str) -> bool,
         observer: &dyn Observer,
         mut visit: impl FnMut(&MethodResult, Scored),
     ) -> Result<()> {
+        // `all,knn` asks for knn twice.
+        let mut seen = HashSet::new();
+        asked.retain(|(name, _)| seen.insert(name.clone()));
+        asked.iter().try_for_each(|(name, _)| self.check_name(name))?;
         if self.seeds.len() > 1 {
             self.check_seeds(&asked)?;
         }
@@ -168,35 +174,46 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// Evaluates a detector that was fitted before.
+    /// Evaluates a detector that was fitted before, and adds its result, or why there is none: rows that
+    /// do not fit it.
     ///
     /// # Errors
-    /// If the rows do not fit the detector, or the observer asks to stop.
+    /// If another method has its name, or the observer asks to stop.
     pub fn detector(
         &mut self,
         name: &str,
         detector: Detector,
         source: Option<Source>,
         observer: &dyn Observer,
-    ) -> Result<Scored> {
+    ) -> Result<Option<Scored>> {
+        self.check_name(name)?;
         let right = self.right.as_deref();
-        let found = evaluate(detector, name, None, &self.sets, &self.options, right, observer);
-        let Found { result, scores, detector } = found.map_err(in_a_pack)?;
-        let scored = scores.scored(Some(detector), &self.sets);
-        self.keep(MethodResult { source, ..result }, vec![scores]);
-        Ok(scored)
+        match evaluate(detector, name, None, &self.sets, &self.options, right, observer) {
+            Ok(Found { result, scores, detector }) => {
+                let scored = scores.scored(Some(detector), &self.sets);
+                self.keep(MethodResult { source, ..result }, vec![scores]);
+                Ok(Some(scored))
+            }
+            Err(error @ offspan::Error::Interrupted { .. }) => Err(error.into()),
+            Err(error) => {
+                let (method, reason) = (name.to_owned(), in_a_pack(error).to_string());
+                self.evaluations.without.push(LeftOut { method, reason, named: true });
+                Ok(None)
+            }
+        }
     }
 
     /// Fits the user's own method on all training rows, with every seed if it takes them, and adds its
     /// result, or why there is none. Returns the scores of the first seed, for a report.
     ///
     /// # Errors
-    /// If the observer asks to stop.
+    /// If another method has its name, or the observer asks to stop.
     pub fn own(
         &mut self,
         method: &dyn OwnMethod,
         observer: &dyn Observer,
     ) -> Result<Option<Scored>> {
+        self.check_name(&method.name())?;
         observer.begin(&method.name(), 0);
         let mut scored = None;
         match self.fit_own(method) {
@@ -223,11 +240,10 @@ impl<'a> Evaluator<'a> {
         self.kept.reorder(&order);
     }
 
-    /// Compares what was to be compared, and tells which leads are more than chance.
-    ///
-    /// # Errors
-    /// If a method that was to be compared has no result.
-    pub fn finish(self) -> Result<Evaluations> {
+    /// Compares what was to be compared, as far as there are results, and tells which leads are more than
+    /// chance.
+    #[must_use]
+    pub fn finish(self) -> Evaluations {
         let Evaluator { sets, options, compare, kept, mut evaluations, .. } = self;
         let groups = sets.group_members();
         let members = |over: &Over| match over {
@@ -241,11 +257,17 @@ impl<'a> Evaluator<'a> {
             }
         };
         for pair in &compare {
-            let found = compared(&evaluations, &kept, &members, pair, &options)?;
-            evaluations.comparisons.push(found);
+            match compared(&evaluations, &kept, &members, pair, &options) {
+                Ok(found) => evaluations.comparisons.push(found),
+                // What was found of the methods must not be lost with it.
+                Err(error) => {
+                    let ([first, second], reason) = (pair.clone(), error.to_string());
+                    evaluations.not_compared.push(NotCompared { first, second, reason });
+                }
+            }
         }
         evaluations.leads = leads(&evaluations, &kept, &members, &options);
-        Ok(evaluations)
+        evaluations
     }
 
     fn keep(&mut self, result: MethodResult, scores: Vec<Scores>) {
@@ -254,6 +276,19 @@ impl<'a> Evaluator<'a> {
         scores.into_iter().for_each(|scores| self.kept.add(place, scores));
         if self.seeds.len() == 1 {
             self.kept.forget(&self.evaluations, &self.compare);
+        }
+    }
+
+    /// In tables and comparisons a name must stand for one method.
+    fn check_name(&self, name: &str) -> Result<()> {
+        let Evaluations { results, without, .. } = &self.evaluations;
+        let mut names =
+            results.iter().map(|one| &one.method).chain(without.iter().map(|one| &one.method));
+        match names.any(|known| known == name) {
+            true => Err(StudyError::Setup(format!(
+                "expected different names of methods, got {name} twice"
+            ))),
+            false => Ok(()),
         }
     }
 
@@ -439,7 +474,7 @@ mod tests {
             evaluator.own(&method, &Silent).unwrap();
         }
         evaluator.sort_by_key(|result| std::cmp::Reverse(result.method.clone()));
-        let evaluations = evaluator.finish().unwrap();
+        let evaluations = evaluator.finish();
         let names: Vec<&str> = evaluations.results.iter().map(|one| one.method.as_str()).collect();
         assert_eq!(names, ["useless", "same", "clear"]);
         let useless = evaluations.result("useless").unwrap();
@@ -462,6 +497,18 @@ mod tests {
             ["", "average", "average", "near", "near", "far", "far", "near", "near"]
         );
         assert!(table.rows.last().unwrap()[1].spread.is_some() && table.notes.len() == 2);
+        let marked: Vec<&str> = table
+            .rows
+            .iter()
+            .filter(|row| row[1].by_chance)
+            .map(|row| row[0].text.as_str())
+            .collect();
+        assert_eq!(marked, ["same", "clear"], "the first place is shared, and its mark");
+        assert!(
+            table.notes[0]
+                .contains("± sample standard deviation over 3 seeds; methods without ± draw")
+        );
+        assert!(table.notes[0].ends_with("draw nothing or take no seed."), "{:?}", table.notes);
     }
 
     #[test]
@@ -475,7 +522,7 @@ mod tests {
             let options = EvalOptions { seed: asked, ..EvalOptions::default() };
             let mut evaluator = Evaluator::new(sets, options).unwrap();
             evaluator.own(&Noisy { name: "x", noise: 2.0, seed, seeded }, &Silent).unwrap();
-            let result = evaluator.finish().unwrap().results.remove(0);
+            let result = evaluator.finish().results.remove(0);
             assert!(result.seeds.is_none());
             result.average.auroc
         };
@@ -500,10 +547,49 @@ mod tests {
         // Two of each of four figures at most, and the two that are to be compared.
         assert!(evaluator.kept.len() <= 10 && evaluator.kept.first(9).is_some());
         assert_eq!(evaluator.evaluations().results.len(), 10);
-        let leads = evaluator.finish().unwrap().leads;
+        let leads = evaluator.finish().leads;
         assert_eq!(leads.len(), 4, "every figure has a best method, also the first one");
-        let missing = Evaluator::new(sets, EvalOptions::default()).unwrap().compare("a", "b");
-        let error = missing.finish().unwrap_err().to_string();
-        assert_eq!(error, "a cannot be compared: it has no result");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_does_not_cost_the_results() {
+        let (train, test, ood) = (rows(30, 0.0, 1), rows(30, 0.0, 2), rows(1, -0.4, 3));
+        let train = Dataset::new("train", train.view());
+        let test = Dataset::new("test", test.view());
+        let ood = [Dataset::new("one row", ood.view())];
+        let sets = Sets::new(&train, &test, &ood, None);
+        let evaluator = Evaluator::new(sets, EvalOptions::default()).unwrap();
+        let mut evaluator = evaluator.compare("a", "b").compare("a", "missing");
+        for name in ["a", "b"] {
+            evaluator.own(&Noisy { name, noise: 0.1, seed: 1, seeded: false }, &Silent).unwrap();
+        }
+        let found = evaluator.finish();
+        assert_eq!((found.results.len(), found.comparisons.len()), (2, 0));
+        let told: Vec<String> = found.not_compared.iter().map(ToString::to_string).collect();
+        assert!(
+            told[0].starts_with("a and b are not compared: ") && told[0].contains("2"),
+            "{told:?}"
+        );
+        assert_eq!(told[1], "a and missing are not compared: missing has no result");
+    }
+
+    #[test]
+    fn a_name_stands_for_one_method() {
+        let (train, test, ood) = (rows(30, 0.0, 1), rows(30, 0.0, 2), rows(9, -0.4, 3));
+        let train = Dataset::new("train", train.view());
+        let test = Dataset::new("test", test.view());
+        let ood = [Dataset::new("far", ood.view())];
+        let sets = Sets::new(&train, &test, &ood, None);
+        let mut evaluator = Evaluator::new(sets, EvalOptions::default()).unwrap();
+        let named = |name: &str| (name.to_owned(), MethodSpec::named("pca").unwrap());
+        evaluator.library(vec![named("pca"), named("pca")], &|_| true, &Silent, |_, _| {}).unwrap();
+        let found = evaluator.evaluations();
+        let tried = found.results.len() + found.without.len();
+        assert_eq!(tried, 1, "asked for twice, it is fitted once");
+        let own = Noisy { name: "pca", noise: 0.1, seed: 1, seeded: false };
+        let error = evaluator.own(&own, &Silent).unwrap_err().to_string();
+        assert_eq!(error, "expected different names of methods, got pca twice");
+        let again = evaluator.library(vec![named("pca")], &|_| true, &Silent, |_, _| {});
+        assert!(again.unwrap_err().to_string().contains("got pca twice"));
     }
 }

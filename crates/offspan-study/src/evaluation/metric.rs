@@ -74,10 +74,14 @@ impl Metric {
     pub fn label(self, options: &EvalOptions) -> String {
         let rate = || rate_name(options).to_uppercase();
         match self {
+            // A rate by another rule is another figure, and must not look like the usual one.
+            Metric::Fpr if options.rule != FprRule::default() => {
+                Metric::FprBy(options.rule).label(options)
+            }
             Metric::Fpr => rate(),
             Metric::FprBy(rule) => format!("{} {rule}", rate()),
             Metric::Auroc => "AUROC".to_owned(),
-            Metric::AuprIn => "AUPR".to_owned(),
+            Metric::AuprIn => "AUPR-in".to_owned(),
             Metric::AuprOut => "AUPR-out".to_owned(),
             Metric::DetectionError => "error".to_owned(),
             Metric::Aurc => "AURC".to_owned(),
@@ -113,6 +117,12 @@ impl Metric {
             Metric::Augrc => of.selective.map(|areas| areas.augrc),
             Metric::Oscr => of.selective.map(|areas| areas.oscr),
         }
+    }
+
+    /// Whether it needs to know which predictions are right.
+    #[must_use]
+    pub fn needs_labels(self) -> bool {
+        matches!(self, Metric::Aurc | Metric::Augrc | Metric::Oscr)
     }
 
     /// Its confidence interval, where there is one.
@@ -186,6 +196,9 @@ mod tests {
             Metric::named("fpr99-ood-positive", &strict).unwrap().label(&strict),
             "FPR99 ood-positive"
         );
+        let by = EvalOptions { rule: FprRule::OodPositive, ..options };
+        assert_eq!(Metric::Fpr.label(&by), "FPR95 ood-positive");
+        assert_eq!(Metric::Fpr.label(&options), "FPR95");
         let error = Metric::named("fpr95", &strict).unwrap_err().to_string();
         assert!(error.starts_with("unknown metric: expected fpr99, fpr99-at-least,"), "{error}");
         assert!(named("fpr951").is_err());

@@ -37,6 +37,6 @@ pub use result::{
 };
 pub use scores::Scored;
 pub use sets::{Sets, pseudo_labelled};
-pub use statistics::{CHANCE, Compared, DifferenceOver, Lead};
+pub use statistics::{CHANCE, Compared, DifferenceOver, Lead, NotCompared};
 pub use table::TableView;
 pub(crate) use table::{cells_of, columns_of, headings, left_out};

@@ -1,6 +1,6 @@
 //! Results in every format that they can be printed in.
 
-use offspan::metrics::{Difference, EvalOptions};
+use offspan::metrics::{Difference, EvalOptions, FprRule};
 use offspan_report::page::{Block, Page, Section};
 use offspan_report::table::{Cell, Format, Heading, Table};
 
@@ -32,8 +32,10 @@ impl Evaluations {
             table
         };
         // The rows of the paper that a preset reproduces are a table of their own, too.
-        let beside =
-            self.preset.as_ref().and_then(|preset| preset_rows(pack, &self.results, preset));
+        let beside = self
+            .preset
+            .as_ref()
+            .and_then(|preset| preset_rows(pack, &self.results, preset, options));
         let comparisons = || {
             let compared = self.comparisons.iter().map(|compared| compared.table(options));
             compared.chain(beside.clone())
@@ -63,12 +65,24 @@ impl Evaluations {
     }
 
     fn page(&self, pack: &str, table: Table, more: Vec<Table>, options: &EvalOptions) -> Page {
+        let (rate, tpr) = (Metric::Fpr.label(options), share(options.tpr));
+        let rule = match options.rule {
+            FprRule::AtLeast => format!(
+                "the share of out-of-distribution rows that pass a threshold which keeps at least {tpr} of \
+                 in-distribution rows"
+            ),
+            FprRule::Authors => format!(
+                "the share of out-of-distribution rows above the in-distribution score that {tpr} of these \
+                 reach, by a rounded index, as the authors of the kernel PCA paper count"
+            ),
+            FprRule::OodPositive => format!(
+                "the share of in-distribution rows that are refused by a threshold which refuses at least {tpr} \
+                 of out-of-distribution rows, as OpenOOD counts"
+            ),
+        };
         let lead = format!(
-            "{} is the share of out-of-distribution rows that pass a threshold which keeps {} of \
-             in-distribution rows: lower is better. AUROC is the chance that an in-distribution row scores \
+            "{rate} is {rule}: lower is better. AUROC is the chance that an in-distribution row scores \
              higher than an out-of-distribution row: higher is better. Best in bold, second underlined.",
-            Metric::Fpr.label(options),
-            share(options.tpr)
         );
         let mut blocks = vec![Block::Table(table)];
         blocks.extend(left_out(&self.without));

@@ -12,7 +12,7 @@ use super::evaluator::Evaluator;
 use super::outside::OutsideScores;
 use super::own::OwnMethod;
 use super::provenance::Provenance;
-use super::result::{Evaluations, MethodResult, Source};
+use super::result::{Evaluations, MethodResult, Over, Source};
 use super::sets::Sets;
 use super::statistics::{Compared, DifferenceOver};
 use crate::{Result, StudyError};
@@ -94,8 +94,12 @@ impl MethodAgreement {
 /// Does again what a document tells, on these rows.
 ///
 /// # Errors
-/// If rows cannot be read, or the observer asks to stop.
+/// If the document has no results, rows cannot be read, or the observer asks to stop.
 pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> Result<Repetition> {
+    if document.results.is_empty() {
+        let text = "the document has no results: expected those of at least 1 method, got none";
+        return Err(StudyError::Setup(text.to_owned()));
+    }
     let then = document.provenance.clone();
     let seeds = then.as_ref().map_or(1, |then| then.seeds.len().max(1));
     let mut evaluator = Evaluator::new(sets, document.metrics)?.seeds(seeds)?;
@@ -139,7 +143,7 @@ pub fn repeat(document: &Document, sets: Sets<'_>, observer: &dyn Observer) -> R
     }
     evaluator.library(methods, &|_| true, observer, |_, _| {})?;
     evaluator.compare_what_is_there();
-    let evaluations = evaluator.finish()?;
+    let evaluations = evaluator.finish();
     let agreement = |result: &MethodResult| agreement(result, &evaluations, &reasons);
     repetition.methods = document.results.iter().map(agreement).collect();
     let compared = document.comparisons.iter();
@@ -159,10 +163,13 @@ fn compared_again(before: &Compared, evaluations: &Evaluations) -> MethodAgreeme
     let figures = |compared: &Compared| {
         let of = |one: &DifferenceOver| {
             let values = |all: &Difference| json!([all.first, all.second, all.interval]);
-            (
-                one.over.name().to_owned(),
-                json!({ "fpr": values(&one.fpr), "auroc": values(&one.auroc) }),
-            )
+            // A group may have the name of a set.
+            let over = match &one.over {
+                Over::Average => "average".to_owned(),
+                Over::Group(name) => format!("groups.{name}"),
+                Over::Set(name) => format!("sets.{name}"),
+            };
+            (over, json!({ "fpr": values(&one.fpr), "auroc": values(&one.auroc) }))
         };
         let parts: serde_json::Map<String, Value> = compared.differences.iter().map(of).collect();
         let mut found = BTreeMap::new();

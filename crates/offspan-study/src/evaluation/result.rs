@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::provenance::Provenance;
-use super::statistics::{Compared, Lead};
+use super::statistics::{Compared, Lead, NotCompared};
 use crate::Result;
 use crate::fingerprint::file_fingerprint;
 
@@ -33,6 +33,9 @@ pub struct Evaluations {
     /// Pairs of methods that were to be compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Compared>,
+    /// Pairs of which one method has no result, or whose rows are too few for a test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_compared: Vec<NotCompared>,
     /// Whether the best method of each figure is better than the second by more than chance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leads: Vec<Lead>,

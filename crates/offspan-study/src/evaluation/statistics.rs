@@ -1,6 +1,7 @@
 //! Which differences between methods are more than chance.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use offspan::metrics::{
     Difference, EvalOptions, FitScores, PairedOptions, compare_auroc, compare_fpr,
@@ -17,7 +18,7 @@ pub const CHANCE: f64 = 0.05;
 /// Resamples that decide about marks; those of a comparison that was asked for are more.
 const RESAMPLES_OF_MARKS: u32 = 1000;
 /// The figures that can be compared.
-const COMPARED: [Metric; 2] = [Metric::Fpr, Metric::Auroc];
+pub(super) const COMPARED: [Metric; 2] = [Metric::Fpr, Metric::Auroc];
 
 /// Two methods on the same rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,23 @@ pub struct Compared {
     pub bootstrap: PairedOptions,
     /// The differences, first minus second.
     pub differences: Vec<DifferenceOver>,
+}
+
+/// Two methods that could not be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotCompared {
+    /// The first method.
+    pub first: String,
+    /// The second method.
+    pub second: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for NotCompared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} and {} are not compared: {}", self.first, self.second, self.reason)
+    }
 }
 
 /// How two methods differ over some sets.
@@ -176,9 +194,9 @@ pub(super) fn compared(
 ) -> Result<Compared> {
     let fits = |name: &String| {
         let result = evaluations.results.iter().position(|result| result.method == *name);
-        result.and_then(|result| kept.fits(result)).ok_or_else(|| {
-            StudyError::Setup(format!("{name} cannot be compared: it has no result"))
-        })
+        result
+            .and_then(|result| kept.fits(result))
+            .ok_or_else(|| StudyError::Setup(format!("{name} has no result")))
     };
     let (a, b) = (fits(first)?, fits(second)?);
     let columns = evaluations.columns();

@@ -6,7 +6,7 @@ use offspan_report::table::{Cell, Heading, Table};
 
 use super::metric::Metric;
 use super::result::{Evaluations, LeftOut, MethodResult, Over};
-use super::statistics::{CHANCE, Lead};
+use super::statistics::{CHANCE, COMPARED, Lead};
 use crate::words::{percent, share};
 
 /// What a table of results shows.
@@ -72,29 +72,49 @@ impl Evaluations {
             cells
         });
         let rows: Vec<Vec<Cell>> = rows.collect();
-        let notes = self.notes(&rows, options);
+        let notes = self.notes(&rows, options, view);
         Table { caption: "in percent".to_owned(), header, rows, notes }
     }
 
-    fn notes(&self, rows: &[Vec<Cell>], options: &EvalOptions) -> Vec<String> {
+    fn notes(&self, rows: &[Vec<Cell>], options: &EvalOptions, view: &TableView) -> Vec<String> {
         let mut notes = Vec::new();
+        if let Some(clusters) = self.pseudo_labels {
+            notes.push(format!(
+                "Training rows have no labels: {clusters} clusters of them stand in for classes."
+            ));
+        }
         if !self.full_spectrum.is_empty() {
             notes.push(format!(
                 "In-distribution rows are test and {}.",
                 self.full_spectrum.join(", ")
             ));
         }
-        let seeds = self.results.iter().filter_map(|result| result.seeds.as_ref());
-        if let Some(most) = seeds.map(|seeds| seeds.runs.len()).max() {
+        let seeds =
+            || self.results.iter().filter_map(|result| Some(result.seeds.as_ref()?.runs.len()));
+        if let (Some(fewest), Some(most)) = (seeds().min(), seeds().max()) {
+            let number =
+                if fewest < most { format!("{fewest} to {most}") } else { most.to_string() };
+            // Files hold one fit, whatever it drew, and methods of the user's own may take no seed.
+            let is_given = |result: &MethodResult| {
+                result.seeds.is_none()
+                    && (result.source.is_some() || result.params["family"] == "own")
+            };
+            let others = match self.results.iter().any(is_given) {
+                true => "draw nothing or take no seed",
+                false => "draw nothing",
+            };
             notes.push(format!(
-                "Mean ± standard deviation over {most} seeds; methods without ± draw nothing."
+                "Mean ± sample standard deviation over {number} seeds; methods without ± {others}."
             ));
         }
         if rows.iter().flatten().any(|cell| cell.by_chance) {
             let rate = Metric::Fpr.label(options);
+            // Where there is no test, no mark says nothing.
+            let untested = view.metrics.iter().any(|metric| !COMPARED.contains(metric));
+            let others = if untested { "; other figures are not tested" } else { "" };
             notes.push(format!(
                 "† Not better than the second by more than chance ({} level, two-sided; AUROC: DeLong's \
-                 test, {rate}: paired bootstrap).",
+                 test, {rate}: paired bootstrap{others}).",
                 share(CHANCE)
             ));
         }
@@ -154,8 +174,9 @@ pub(crate) fn cells_of(
                     row.push(none());
                     continue;
                 };
-                let is_lead = |lead: &&Lead| {
-                    lead.over == *over && lead.metric == metric.name() && lead.best == result.method
+                // Methods that share the first place share its mark.
+                let is_by_chance = |lead: &Lead| {
+                    lead.over == *over && lead.metric == metric.name() && lead.by_chance
                 };
                 let interval = match over {
                     Over::Set(name) => {
@@ -169,7 +190,7 @@ pub(crate) fn cells_of(
                     interval: interval.map(|ends| ends.map(percent)),
                     best: best == Some(value),
                     second: second == Some(value),
-                    by_chance: leads.iter().find(is_lead).is_some_and(|lead| lead.by_chance),
+                    by_chance: best == Some(value) && leads.iter().any(is_by_chance),
                 });
             }
         }

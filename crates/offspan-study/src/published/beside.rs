@@ -1,11 +1,12 @@
 //! The paper's figures beside our own, each marked as whose it is.
 
 use offspan::Preset;
+use offspan::metrics::EvalOptions;
 use offspan_report::page::Block;
 use offspan_report::table::{Cell, Heading, Table};
 
 use super::{NETWORKS, PAPER, PaperRow, THEIRS, network_in_words};
-use crate::evaluation::MethodResult;
+use crate::evaluation::{MethodResult, Metric};
 use crate::words::percent;
 
 const NONE: &str = "–";
@@ -15,9 +16,10 @@ pub(crate) fn beside_blocks(
     pack: &str,
     results: &[MethodResult],
     preset: Option<&Preset>,
+    options: &EvalOptions,
 ) -> Vec<Block> {
-    let reproduced = preset.and_then(|preset| preset_rows(pack, results, preset));
-    let averages = averages_beside(pack, results);
+    let reproduced = preset.and_then(|preset| preset_rows(pack, results, preset, options));
+    let averages = averages_beside(pack, results, options);
     let tables: Vec<Block> = reproduced.into_iter().chain(averages).map(Block::Table).collect();
     if tables.is_empty() {
         return Vec::new();
@@ -32,7 +34,11 @@ pub(crate) fn beside_blocks(
 /// The averages of every method that the paper compares, on this pack and on each of its networks; none if it has none of
 /// the methods.
 #[must_use]
-pub fn averages_beside(pack: &str, results: &[MethodResult]) -> Option<Table> {
+pub fn averages_beside(
+    pack: &str,
+    results: &[MethodResult],
+    options: &EvalOptions,
+) -> Option<Table> {
     let known = |network: &str| {
         results.iter().any(|result| PaperRow::compared(network, &result.method).is_some())
     };
@@ -53,7 +59,7 @@ pub fn averages_beside(pack: &str, results: &[MethodResult]) -> Option<Table> {
     let mut header = vec!["method".to_owned(), format!("ours, on {pack}")];
     header.extend(networks.iter().map(|network| format!("theirs, {}", network_in_words(network))));
     let rows: Vec<Vec<Cell>> = results.iter().filter_map(row).collect();
-    let caption = "FPR95 / AUROC in percent, averages over OoD sets".to_owned();
+    let caption = format!("{}, averages over OoD sets", figures(options));
     let header = header.into_iter().map(Heading::new).collect();
     (!rows.is_empty()).then(|| Table { caption, header, rows, ..Table::default() })
 }
@@ -61,7 +67,12 @@ pub fn averages_beside(pack: &str, results: &[MethodResult]) -> Option<Table> {
 /// Each method with settings in a preset, and below it the line of the paper that the preset reproduces; none if there is
 /// no such line.
 #[must_use]
-pub fn preset_rows(pack: &str, results: &[MethodResult], preset: &Preset) -> Option<Table> {
+pub fn preset_rows(
+    pack: &str,
+    results: &[MethodResult],
+    preset: &Preset,
+    options: &EvalOptions,
+) -> Option<Table> {
     let pairs: Vec<(&MethodResult, PaperRow)> = results
         .iter()
         .filter_map(|result| Some((result, PaperRow::of_preset(preset, &result.method)?)))
@@ -102,7 +113,7 @@ pub fn preset_rows(pack: &str, results: &[MethodResult], preset: &Preset) -> Opt
     }
     let mut header = ["method", "whose", "data", "average"].map(str::to_owned).to_vec();
     header.extend(sets);
-    let caption = format!("FPR95 / AUROC in percent; settings of {}", preset.name);
+    let caption = format!("{}; settings of {}", figures(options), preset.name);
     let header = header.into_iter().map(Heading::new).collect();
     (!rows.is_empty()).then(|| Table { caption, header, rows, ..Table::default() })
 }
@@ -112,6 +123,7 @@ pub(crate) fn rows_beside(
     labels: &[&str],
     pack: &str,
     lines: Vec<(Vec<String>, Option<&MethodResult>, Option<PaperRow>)>,
+    options: &EvalOptions,
 ) -> Option<Table> {
     let theirs = lines.iter().find_map(|(.., theirs)| theirs.as_ref())?.data();
     let mut header: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
@@ -123,9 +135,17 @@ pub(crate) fn rows_beside(
         cells
     };
     let caption =
-        format!("FPR95 / AUROC in percent, averages over OoD sets; the last column is {THEIRS}");
+        format!("{}, averages over OoD sets; the last column is {THEIRS}", figures(options));
     let header = header.into_iter().map(Heading::new).collect();
     Some(Table { caption, header, rows: lines.into_iter().map(row).collect(), ..Table::default() })
+}
+
+/// What the pairs of numbers are. The paper's rate is always that at 95 %, by its authors' rule.
+fn figures(options: &EvalOptions) -> String {
+    match Metric::Fpr.label(options) {
+        usual if usual == "FPR95" => "FPR95 / AUROC in percent".to_owned(),
+        other => format!("{other} / AUROC (ours), FPR95 / AUROC (theirs) in percent"),
+    }
 }
 
 fn ours(result: &MethodResult) -> String {
@@ -139,4 +159,17 @@ fn pair(fpr: f64, auroc: f64) -> String {
 /// A set's name without its group, in small letters: the paper's SUN may be `far/SUN` here.
 fn plain(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_of_ours_that_is_not_theirs_is_told() {
+        let usual = EvalOptions::default();
+        assert_eq!(figures(&usual), "FPR95 / AUROC in percent");
+        let other = EvalOptions { tpr: 0.9, ..usual };
+        assert_eq!(figures(&other), "FPR90 / AUROC (ours), FPR95 / AUROC (theirs) in percent");
+    }
 }

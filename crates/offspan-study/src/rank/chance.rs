@@ -9,7 +9,7 @@ pub(super) const LEVEL: f64 = 0.05;
 /// Random permutations behind a p-value.
 const PERMUTATIONS: u32 = 2000;
 
-/// Friedman's test. Its statistic follows no known law where cases are few and methods many, so the
+/// Friedman's test, corrected for ties (Conover, 1999). Its statistic follows no known law where cases are few and methods many, so the
 /// p-value comes from random permutations of the ranks within each case.
 pub(super) fn friedman(ranks: &[Vec<f64>], seed: u64) -> Friedman {
     let methods = ranks.first().map_or(0, Vec::len);
@@ -33,8 +33,12 @@ pub(super) fn friedman(ranks: &[Vec<f64>], seed: u64) -> Friedman {
         reached += u32::from(found >= observed * (1.0 - 1e-12));
     }
     let (k, n) = (methods as f64, ranks.len() as f64);
+    // The squares of the ranks in all cases: N k (k² − 1) / 12 without ties, less with them.
+    let middle = (k + 1.0) / 2.0;
+    let squares: f64 = ranks.iter().flatten().map(|rank| (rank - middle).powi(2)).sum();
+    let chi_square = if squares > 0.0 { (k - 1.0) * n * n * observed / squares } else { 0.0 };
     Friedman {
-        chi_square: 12.0 * n / (k * (k + 1.0)) * observed,
+        chi_square,
         p_value: f64::from(reached + 1) / f64::from(PERMUTATIONS + 1),
         permutations: PERMUTATIONS,
     }
@@ -126,5 +130,19 @@ mod tests {
         let opposite = [vec![1.0, 2.0, 3.0], vec![3.0, 2.0, 1.0]];
         let found = friedman(&opposite, 0);
         assert_eq!((found.chi_square, found.p_value), (0.0, 1.0));
+        let tied = friedman(&[vec![2.0; 3], vec![2.0; 3]], 0);
+        assert_eq!((tied.chi_square, tied.p_value), (0.0, 1.0), "nothing differs anywhere");
+    }
+
+    #[test]
+    fn ties_are_corrected_for() {
+        // Agreement that could not be greater is N (k − 1), whatever is tied in it.
+        let found = friedman(&vec![vec![1.0, 2.5, 2.5, 4.0]; 5], 0);
+        assert!((found.chi_square - 15.0).abs() < 1e-12, "{found:?}");
+        // By hand: sums of ranks 6.5, 6.5, 11; (12 / 48 · 205.5 − 48) / (1 − 24 / 96) = 4.5.
+        let ranks =
+            [vec![1.5, 1.5, 3.0], vec![1.0, 2.5, 2.5], vec![1.5, 1.5, 3.0], vec![2.5, 1.0, 2.5]];
+        let found = friedman(&ranks, 0);
+        assert!((found.chi_square - 4.5).abs() < 1e-12, "{found:?}");
     }
 }

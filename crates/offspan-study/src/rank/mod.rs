@@ -43,10 +43,21 @@ impl Cases {
     #[must_use]
     pub fn of(self, pack: &str, results: &[MethodResult], metric: Metric) -> Vec<Case> {
         let case = |name: String, figures: &dyn Fn(&MethodResult) -> Option<Average>| {
-            let value = |result: &MethodResult| {
-                Some((result.method.clone(), metric.value(&figures(result)?)?))
-            };
-            Case { name, values: results.iter().filter_map(value).collect(), ..Case::default() }
+            let mut case = Case { name, ..Case::default() };
+            for result in results {
+                let Some(found) = figures(result) else { continue };
+                let method = result.method.clone();
+                match metric.value(&found) {
+                    Some(value) => drop(case.values.insert(method, value)),
+                    None => {
+                        let reason = format!(
+                            "no {metric} is known, which needs labels of the test rows, and logits or the last layer"
+                        );
+                        case.without.insert(method, reason);
+                    }
+                }
+            }
+            case
         };
         match self {
             Cases::Packs => vec![case(pack.to_owned(), &|result| Some(result.average))],
@@ -120,13 +131,26 @@ pub struct Unranked {
 /// Friedman's test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Friedman {
-    /// Friedman's statistic.
+    /// Friedman's statistic, corrected for ties.
     pub chi_square: f64,
     /// How often a statistic at least this large comes by chance, by random permutations of the ranks
     /// within each case.
     pub p_value: f64,
     /// The permutations.
     pub permutations: u32,
+}
+
+/// Says that there are too few cases to rank anything, which can be known before any fit.
+///
+/// # Errors
+/// If there are fewer than two.
+pub fn check_cases(cases: usize) -> Result<()> {
+    if cases < 2 {
+        return Err(StudyError::Setup(format!(
+            "a ranking needs at least 2 cases, got {cases}: give more packs, or rank over sets"
+        )));
+    }
+    Ok(())
 }
 
 /// Ranks methods.
@@ -140,12 +164,7 @@ pub fn rank(
     label: String,
     seed: u64,
 ) -> Result<Ranking> {
-    if cases.len() < 2 {
-        return Err(StudyError::Setup(format!(
-            "a ranking needs at least 2 cases, got {}: give more packs, or rank over sets",
-            cases.len()
-        )));
-    }
+    check_cases(cases.len())?;
     let mut names: Vec<&String> =
         cases.iter().flat_map(|case| case.values.keys().chain(case.without.keys())).collect();
     names.sort();
@@ -292,6 +311,16 @@ mod tests {
         let decided = ranking(&cases(true), Metric::Auroc).unwrap();
         let page = decided.page(3).html();
         assert!(page.contains("a has the best mean rank, 1.00 among 3 methods"), "{page}");
+        // Two methods with the same figures share the first place.
+        let mut shared = cases(true);
+        for case in &mut shared {
+            case.values.insert("again".to_owned(), case.values["a"]);
+        }
+        let page = ranking(&shared, Metric::Auroc).unwrap().page(3).html();
+        assert!(
+            page.contains("a and again have the best mean rank, 1.50 among 4 methods"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -299,8 +328,9 @@ mod tests {
         let one = case("one", &[("a", 0.9), ("b", 0.8)]);
         let error = ranking(std::slice::from_ref(&one), Metric::Auroc).unwrap_err().to_string();
         assert!(error.contains("at least 2 cases, got 1"), "{error}");
-        let error =
-            ranking(&[one, case("two", &[("a", 0.1)])], Metric::Auroc).unwrap_err().to_string();
+        let error = ranking(&[one.clone(), case("two", &[("a", 0.1)])], Metric::Auroc)
+            .unwrap_err()
+            .to_string();
         assert!(error.ends_with("got 1; b has none for two: it was not evaluated"), "{error}");
     }
 }

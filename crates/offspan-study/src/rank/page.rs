@@ -87,14 +87,24 @@ impl Ranking {
         if !self.is_decided() {
             return format!(
                 "No difference between the {} methods is more than chance (Friedman's test, p = {:.2}): none is the \
-                 best. {} has the lowest mean rank, {:.2}.",
+                 best. {} the lowest mean rank, {:.2}.",
                 self.methods.len(),
                 self.friedman.p_value,
-                best.method,
+                self.first_have(self.methods.len()),
                 best.mean_rank
             );
         }
         let within = |one: &&Ranked| one.mean_rank - best.mean_rank <= self.critical_difference;
+        let first = self.first(self.methods.len());
+        if first.len() > 1 {
+            let as_good = self.methods.iter().filter(within).count() - first.len();
+            return format!(
+                "{} the best mean rank, {:.2} among {} methods; {as_good} more are within the critical difference of it.",
+                self.first_have(self.methods.len()),
+                best.mean_rank,
+                self.methods.len()
+            );
+        }
         let as_good = self.methods.iter().skip(1).filter(within).count();
         let others = match as_good {
             0 => "no other method is within the critical difference of it".to_owned(),
@@ -111,6 +121,26 @@ impl Ranking {
             self.label,
             percent(best.worst_regret)
         )
+    }
+
+    /// The methods of the lowest mean rank, among so many of the best: more than one, where they share it.
+    fn first(&self, among: usize) -> Vec<&str> {
+        let lowest = self.methods[0].mean_rank;
+        let shown = self.methods.iter().take(among);
+        #[allow(
+            clippy::float_cmp,
+            reason = "ranks are whole or half numbers, and their sums exact"
+        )]
+        shown.filter(|one| one.mean_rank == lowest).map(|one| one.method.as_str()).collect()
+    }
+
+    /// These as the subject of a sentence.
+    fn first_have(&self, among: usize) -> String {
+        match self.first(among)[..] {
+            [one] => format!("{one} has"),
+            [ref others @ .., last] => format!("{} and {last} have", others.join(", ")),
+            [] => unreachable!("a ranking has methods"),
+        }
     }
 
     fn caption(&self) -> String {
@@ -136,7 +166,7 @@ impl Ranking {
     fn chance(&self) -> String {
         format!(
             "Mean ranks that differ by less than {:.2} may differ by chance (Nemenyi's critical difference at the \
-             {} level); Friedman's test: χ² = {:.1}, p = {:.4} by {} permutations.",
+             {} level); Friedman's test, corrected for ties: χ² = {:.1}, p = {:.4} by {} permutations.",
             self.critical_difference,
             share(self.level),
             self.friedman.chi_square,
@@ -152,11 +182,9 @@ impl Ranking {
         let entries: Vec<(String, f64)> =
             shown.map(|one| (one.method.clone(), one.mean_rank)).collect();
         let ranked = format!("by {} over {} {}", self.label, self.cases.len(), self.unit());
-        let title = match entries.first() {
-            Some((best, _)) if self.is_decided() => {
-                format!("{best} has the best mean rank {ranked}")
-            }
-            _ => format!("Mean ranks {ranked}: no difference is more than chance"),
+        let title = match self.is_decided() {
+            true => format!("{} the best mean rank {ranked}", self.first_have(top)),
+            false => format!("Mean ranks {ranked}: no difference is more than chance"),
         };
         let mut note = format!(
             "Bars join methods that do not differ by more than chance ({} level, Nemenyi).",

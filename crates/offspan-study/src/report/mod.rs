@@ -11,11 +11,12 @@ pub(crate) use overview::{facts, lead};
 
 use std::path::{Path, PathBuf};
 
+use offspan::metrics::EvalOptions;
 use offspan_report::page::{Block, Page, Section, Table};
 use serde_json::Value;
 
 use crate::Result;
-use crate::evaluation::Evaluations;
+use crate::evaluation::{Evaluations, TableView};
 use crate::folder::{Album, Folder, made_by};
 use crate::portrait::Portrait;
 use crate::published::beside_blocks;
@@ -44,16 +45,22 @@ pub fn files() -> Vec<String> {
 pub fn write(
     folder: &Path,
     portrait: &Portrait,
-    comparison: &Table,
     evaluations: &Evaluations,
+    options: &EvalOptions,
     document: &Value,
 ) -> Result<PathBuf> {
     let folder = Folder::make(folder)?;
     let mut album = Album::default();
+    let comparison = &evaluations.table(options, &TableView::report());
+    let pairs: Vec<Table> =
+        evaluations.comparisons.iter().map(|pair| pair.table(options)).collect();
     let mut sections =
         vec![facts(portrait), overview::methods(portrait, comparison, &evaluations.without)];
+    let tables: Vec<Block> = pairs.iter().cloned().map(Block::Table).collect();
+    sections.extend((!tables.is_empty()).then(|| section("Two methods on the same rows", tables)));
     sections.extend(portrait_sections(portrait, &mut album)?);
-    let theirs = beside_blocks(&portrait.pack, &evaluations.results, evaluations.preset.as_ref());
+    let preset = evaluations.preset.as_ref();
+    let theirs = beside_blocks(&portrait.pack, &evaluations.results, preset, options);
     sections.extend((!theirs.is_empty()).then(|| section("Beside the paper", theirs)));
     let page = Page {
         title: format!("{} on {}", portrait.method, portrait.pack),
@@ -62,9 +69,11 @@ pub fn write(
         made_by: made_by(),
     };
     folder.plots(&album)?;
-    folder.text("results.md", &comparison.markdown())?;
+    let more = pairs.iter().map(|pair| format!("\n{}\n\n{}", pair.caption, pair.markdown()));
+    folder.text("results.md", &(comparison.markdown() + &more.collect::<String>()))?;
     folder.text("results.csv", &comparison.csv())?;
-    folder.text("results.tex", &comparison.latex())?;
+    let more = pairs.iter().map(|pair| format!("\n{}", pair.latex()));
+    folder.text("results.tex", &(comparison.latex() + &more.collect::<String>()))?;
     folder.json("results.json", document)?;
     folder.page("report.html", &page)
 }

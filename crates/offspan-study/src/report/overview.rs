@@ -86,8 +86,8 @@ pub(super) fn methods(portrait: &Portrait, comparison: &Table, without: &[LeftOu
     let several = comparison.rows.len() > 1;
     let mut text = format!(
         "FPR is the share of OoD rows that pass a threshold which keeps {} of ordinary samples: lower \
-         is better. AUROC is the chance that an ordinary sample scores higher than an OoD row, AUPR the \
-         mean precision when ordinary samples are what is looked for: higher is better. In percent{}; \
+         is better. AUROC is the chance that an ordinary sample scores higher than an OoD row, AUPR-in \
+         the mean precision when ordinary samples are what is looked for: higher is better. In percent{}; \
          a range in brackets is a confidence interval.",
         share(portrait.keep),
         if several { ", best in bold" } else { "" }

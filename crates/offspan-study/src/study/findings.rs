@@ -6,7 +6,7 @@ use offspan::metrics::EvalOptions;
 use offspan_report::page::{Block, Cell, Heading, Page, Section, Table};
 use serde_json::{Value, json};
 
-use super::runner::Row;
+use super::runner::{Row, Runner};
 use crate::evaluation::{Metric, cells_of, columns_of, headings, name_the_rate};
 use crate::folder::{Album, Folder, made_by};
 use crate::published::{PaperRow, rows_beside};
@@ -85,7 +85,7 @@ pub(super) fn table(labels: &[&str], rows: &[Row], options: &EvalOptions) -> Tab
 /// The paper's lines beside those of a study, folded away; `of` finds the paper's line by the labels of ours.
 pub(super) fn beside_the_paper(
     labels: &[&str],
-    pack: &str,
+    runner: &Runner<'_>,
     rows: &[Row],
     of: impl Fn(&[String]) -> Option<PaperRow>,
 ) -> Option<Block> {
@@ -93,7 +93,7 @@ pub(super) fn beside_the_paper(
     for row in rows {
         lines.push((row.labels.clone(), row.outcome.as_ref().ok(), of(&row.labels)));
     }
-    let table = rows_beside(labels, pack, lines)?;
+    let table = rows_beside(labels, runner.pack, lines, &runner.options)?;
     let title = "Beside the paper's own figures, which are theirs and on their data".to_owned();
     Some(Block::Folded(title, vec![Block::Table(table)]))
 }

@@ -77,7 +77,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
     let shown: Vec<Row> = rows.iter().map(shown).collect();
     blocks.push(bars(&mut album, "kernels", &shown, &runner.options));
     blocks.push(Block::Table(table.clone()));
-    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
+    blocks.extend(beside_the_paper(LABELS, runner, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings { name: "kernels", section: section("Kernels", blocks), album, table, json })
 }

@@ -51,7 +51,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
             .find(|figure| figure.table == "learned" && labels[0] == figure.method)?;
         paper_row("learned", figure.network, figure.method, figure.variant)
     };
-    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
+    blocks.extend(beside_the_paper(LABELS, runner, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {
         name: "learned",

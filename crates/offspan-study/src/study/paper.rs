@@ -142,14 +142,20 @@ impl Methods {
         let of_user = evaluator.evaluations();
         evaluations.results.extend(of_user.results.iter().cloned());
         evaluations.without.extend(of_user.without.iter().cloned());
+        evaluations.groups.clone_from(&of_user.groups);
         let table = evaluations.table(&runner.options, &TableView::report());
         let text = "Every method of the paper's comparison that these features allow, best average first, \
                     each with its public defaults. FPR: share of OoD rows that pass, lower is better; \
-                    AUROC and AUPR: higher is better.";
+                    AUROC and AUPR-in: higher is better.";
         let mut blocks = vec![Block::Text(text.to_owned()), Block::Table(table.clone())];
         blocks.extend(left_out(&evaluations.without));
         let preset = runner.common("--preset").and_then(|name| name.parse().ok());
-        blocks.extend(beside_blocks(runner.pack, &evaluations.results, preset.as_ref()));
+        blocks.extend(beside_blocks(
+            runner.pack,
+            &evaluations.results,
+            preset.as_ref(),
+            &runner.options,
+        ));
         let json = document(runner.pack, &evaluations, &runner.options);
         let findings = Findings {
             name: "methods",

@@ -184,7 +184,9 @@ impl<'a> Runner<'a> {
     }
 
     fn key(&self, spec: &MethodSpec) -> Value {
-        json!({ "spec": spec, "pack": self.fingerprint, "metrics": self.options })
+        // Averages over groups are part of a result, and pack.toml may group the same rows anew.
+        let groups = self.sets.groups;
+        json!({ "spec": spec, "pack": self.fingerprint, "metrics": self.options, "groups": groups })
     }
 
     /// About how long a run will take beside others, in no unit.

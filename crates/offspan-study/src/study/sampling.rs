@@ -44,7 +44,7 @@ pub(super) fn study(runner: &Runner<'_>) -> Result<Findings> {
         }
         _ => None,
     };
-    blocks.extend(beside_the_paper(LABELS, runner.pack, &rows, paper_line));
+    blocks.extend(beside_the_paper(LABELS, runner, &rows, paper_line));
     let json = document(LABELS, &rows, &runner.options);
     Ok(Findings {
         name: "sampling",

@@ -108,11 +108,7 @@ impl Pack {
     /// Takes over what `pack.toml` says, and the folders of `ood/` as groups.
     fn describe(&mut self, folder: &Path) -> Result<()> {
         let mut described = Described::read(folder)?;
-        for set in &self.ood {
-            if let Some((group, _)) = set.name.split_once('/') {
-                described.add(group, vec![set.name.clone()]);
-            }
-        }
+        described.add_by_names(self.ood.iter().map(|set| set.name.as_str()));
         let known: Vec<String> = self.ood.iter().map(|set| set.name.clone()).collect();
         described.check(folder, &known)?;
         let (shifted, ood): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ood)

@@ -22,6 +22,17 @@ pub struct SetGroup {
     pub sets: Vec<String>,
 }
 
+impl SetGroup {
+    /// The groups that the names of sets tell, `near/NAME` and `far/NAME` before others.
+    #[must_use]
+    pub fn by_names<'a>(sets: impl IntoIterator<Item = &'a str>) -> Vec<Self> {
+        let mut described = Described::default();
+        described.add_by_names(sets);
+        described.sort();
+        described.groups
+    }
+}
+
 /// What a pack says of itself, as far as an evaluation is concerned.
 #[derive(Debug, Default)]
 pub(super) struct Described {
@@ -89,6 +100,23 @@ impl Described {
         }
     }
 
+    /// Adds sets to the groups that their names begin with.
+    pub(super) fn add_by_names<'a>(&mut self, sets: impl IntoIterator<Item = &'a str>) {
+        for set in sets {
+            if let Some((group, _)) = set.split_once('/') {
+                self.add(group, vec![set.to_owned()]);
+            }
+        }
+    }
+
+    /// Puts groups in order.
+    fn sort(&mut self) {
+        let place = |name: &str| {
+            USUAL_GROUPS.iter().position(|usual| *usual == name).unwrap_or(USUAL_GROUPS.len())
+        };
+        self.groups.sort_by_key(|group| (place(&group.name), group.name.clone()));
+    }
+
     /// Fails if a set is named that the pack does not have; puts groups in order.
     pub(super) fn check(&mut self, folder: &Path, known: &[String]) -> Result<()> {
         let named = self
@@ -106,10 +134,7 @@ impl Described {
                 ));
             }
         }
-        let place = |name: &str| {
-            USUAL_GROUPS.iter().position(|usual| *usual == name).unwrap_or(USUAL_GROUPS.len())
-        };
-        self.groups.sort_by_key(|group| (place(&group.name), group.name.clone()));
+        self.sort();
         Ok(())
     }
 }

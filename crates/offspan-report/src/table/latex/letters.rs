@@ -23,8 +23,9 @@ pub(super) fn escaped(text: &str) -> String {
             '`' => out += "\\textasciigrave{}",
             '<' | '>' | '|' => math(&mut out, letter.encode_utf8(&mut [0; 4])),
             '"' => out += "{''}",
-            // At the beginning of a row a bracket would be an argument of the row before.
+            // At the beginning of a row these would be an argument of the row before.
             '[' => out += "{[}",
+            '*' => out += "{*}",
             '-' if is_sign(before, after) => math(&mut out, "-"),
             // Two strokes would become a dash.
             '-' if before == '-' => out += "{}-",
@@ -191,6 +192,7 @@ mod tests {
             escaped("\\input{x}_#1~^[2]--y"),
             "\\textbackslash{}input\\{x\\}\\_\\#1\\textasciitilde{}\\textasciicircum{}{[}2]-{}-y"
         );
+        assert_eq!(escaped("*ours"), "{*}ours", "a star behind \\\\ belongs to it");
     }
 
     #[test]

@@ -130,7 +130,9 @@ impl Conversion {
             let width = splits[0].1.width();
             splits.extend(parts.shifted);
             splits.extend(parts.ood.into_iter().map(|(name, data)| (format!("ood/{name}"), data)));
-            for (name, data) in self.without_unknown(splits)? {
+            let splits = self.without_unknown(splits)?;
+            check_names(&splits)?;
+            for (name, data) in splits {
                 check_width(&name, &data, width)?;
                 converted.splits.push(write(folder, &name, &data, features, observer)?);
             }
@@ -249,6 +251,21 @@ fn write(
     };
     write_split(&path, data, labels, features, observer)?;
     Ok(split)
+}
+
+/// A file of one split must not take the place of another's: the source may call a set shifted that is given anew.
+fn check_names(splits: &[Named]) -> Result<()> {
+    for (place, (name, _)) in splits.iter().enumerate() {
+        if splits[..place].iter().any(|(other, _)| other == name) {
+            let set = name.trim_start_matches("ood/");
+            return Err(Error::parameter(
+                "ood",
+                "a name that no other set has",
+                format!("{set} twice"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_width(name: &str, data: &Dataset<'_>, width: usize) -> Result<()> {
