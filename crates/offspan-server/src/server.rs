@@ -129,8 +129,8 @@ impl Server {
         )
         .map_err(ServeError::System)?;
         let app = Arc::new(App {
-            budget: Budget::new(config.max_memory),
-            readers: Semaphore::new(config.scoring_threads().max(1)),
+            budget: Budget::new(config.max_memory, Arc::clone(&stats)),
+            readers: Arc::new(Semaphore::new(config.scoring_threads().max(1))),
             config,
             repository,
             scorers,

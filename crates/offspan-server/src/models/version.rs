@@ -226,7 +226,8 @@ impl Version {
         let shape = std::iter::once(1).chain(row).collect();
         let data = Element::F32.encode(&numbers).into();
         let tensor = Arc::new(Tensor { element: Element::F32, shape, data });
-        let inputs = Inputs { tensors: vec![(input.role.clone(), tensor)], rows: 1 };
+        let tensors = vec![(input.role.clone(), tensor)];
+        let inputs = Inputs { tensors, rows: 1, held: None };
         self.score(&[(&inputs, 0, 1)]).map(drop).map_err(|refusal| {
             let reason = format!("the classifier cannot run: {}", refusal.reason);
             Refusal::new(Kind::Internal, reason)
