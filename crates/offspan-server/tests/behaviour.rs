@@ -654,6 +654,31 @@ fn the_page_and_its_events_come_from_the_server_alone() {
 // --- drift ----------------------------------------------------------------------------------------------------------
 
 #[test]
+fn an_alarm_of_which_nobody_was_told_is_told_by_the_next_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, told) = (folder.path().join("state"), folder.path().join("told"));
+    let start = |command: String| {
+        Running::with(|config, _| {
+            config.state = Some(state.clone());
+            config.state_interval = LONG;
+            config.on_alarm = Some(command);
+        })
+    };
+    let tell = format!("cat >> {}", told.display());
+    let server = start("false".to_owned());
+    server.infer("net", &request(&rows(500, -30.0)));
+    until(|| metric(&server, "offspan_alarm_calls_total{outcome=\"failed\"}") >= 1.0);
+    drop(server);
+    let lines = || std::fs::read_to_string(&told).unwrap_or_default().matches("schema").count();
+    // The first that can tells all of them, and the second none.
+    drop(start(tell.clone()));
+    let first = lines();
+    assert!(first > 0);
+    drop(start(tell));
+    assert_eq!(lines(), first);
+}
+
+#[test]
 fn drift_raises_an_alarm_that_is_told_and_outlives_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (state, told) = (folder.path().join("state"), folder.path().join("told.json"));
