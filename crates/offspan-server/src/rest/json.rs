@@ -269,6 +269,11 @@ fn numbers<S: Serializer>(numbers: &[f64], serializer: S) -> Result<S::Ok, S::Er
     list.end()
 }
 
+/// A number in a document, with the same text for an infinite one.
+pub(crate) fn number(number: f64) -> serde_json::Value {
+    if number.is_finite() { number.into() } else { number.to_string().into() }
+}
+
 /// The body of an answer, and how long its JSON is where bytes follow.
 pub(crate) fn write(answer: &Answer) -> (Vec<u8>, Option<usize>) {
     let verdicts = &answer.verdicts;
@@ -385,6 +390,8 @@ mod tests {
         assert_eq!(json["outputs"][0]["data"], serde_json::json!([-0.5, "-inf"]));
         assert_eq!(json["outputs"][1]["parameters"]["binary_data_size"], 2);
         assert_eq!(json["id"], "7");
+        assert_eq!(number(f64::NEG_INFINITY), "-inf");
+        assert_eq!(number(-0.5), -0.5);
         assert_eq!(bytes[header.unwrap()..], [0, 1]);
     }
 }
