@@ -43,6 +43,7 @@ struct History {
     refused: u64,
     rows_in: u64,
     rows_out: u64,
+    rows_undecided: u64,
     times: Vec<u64>,
     scores: Vec<u64>,
     /// Which load the scores are of.
@@ -111,6 +112,7 @@ impl History {
         }
         let (requests, refused) = stats.request_counts();
         let (rows_in, rows_out) = (stats.rows_in.get(), stats.rows_out.get());
+        let rows_undecided = stats.rows_undecided.get();
         let times = stats.seconds.counts();
         let scores = version.scores.counts();
         let new_times = grown(&times, &self.times);
@@ -123,7 +125,7 @@ impl History {
             time: now,
             requests: since(requests, self.requests),
             refused: since(refused, self.refused),
-            rows: since(rows_in, self.rows_in) + out,
+            rows: since(rows_in, self.rows_in) + since(rows_undecided, self.rows_undecided) + out,
             out,
             p50: at(0.5),
             p99: at(0.99),
@@ -132,6 +134,7 @@ impl History {
         };
         (self.requests, self.refused) = (requests, refused);
         (self.rows_in, self.rows_out) = (rows_in, rows_out);
+        self.rows_undecided = rows_undecided;
         (self.times, self.scores) = (times, scores);
         self.seconds.push_back(second);
         let too_many = self.seconds.len().saturating_sub(KEPT);
@@ -206,7 +209,7 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
         "threshold": version.threshold().filter(|t| t.value.is_finite()).map(|t| t.value),
         "keep": version.threshold().map(|t| t.promise.keep),
         "confidence": version.threshold().map(|t| t.promise.confidence),
-        "rows": [history.rows_in, history.rows_out],
+        "rows": history.rows_in + history.rows_out + history.rows_undecided,
         "monitor": watch.active.then(|| json!({
             "rows": watch.rows,
             "needed": watch.needed,

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use util::{
     Running, WIDTH, ask, binary_request, detector, other_detector, place, read_answer, request,
-    rows,
+    rows, without_threshold,
 };
 
 const LONG: Span = Span(Duration::from_secs(3600));
@@ -625,6 +625,17 @@ fn metrics_count_rows_requests_and_scores() {
         assert!(text.lines().any(|found| found == line || found == close), "{line} in\n{text}");
     }
     until(|| metric(&server, "offspan_monitor_rows{") == 8.0);
+}
+
+#[test]
+fn rows_without_a_threshold_have_no_decision() {
+    let server = Running::with(|_, models| place(models, "bare", 1, &without_threshold()));
+    assert_eq!(server.infer("bare", &request(&rows(5, 1.0))).status, 200);
+    let count = |decision: &str| {
+        let labels = format!("{{model=\"bare\",version=\"1\",decision=\"{decision}\"}}");
+        metric(&server, &format!("offspan_rows_total{labels}"))
+    };
+    assert_eq!((count("in"), count("out"), count("none")), (0.0, 0.0, 5.0));
 }
 
 #[test]

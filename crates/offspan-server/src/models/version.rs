@@ -165,6 +165,10 @@ impl Version {
     /// Remembers what was found.
     pub(crate) fn record(&self, task: &Task, verdicts: &Verdicts) {
         self.scores.add_all(verdicts.scores.iter().copied());
+        if self.threshold().is_none() {
+            self.stats.rows_undecided.add(verdicts.rows() as u64);
+            return;
+        }
         let out = verdicts.is_out.iter().filter(|&&out| out).count();
         self.stats.rows_out.add(out as u64);
         self.stats.rows_in.add((verdicts.rows() - out) as u64);

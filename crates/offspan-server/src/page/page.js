@@ -397,7 +397,7 @@
   function drawLists(shown) {
     const { all } = state;
     const versions = all.models.map((m) => [m.name, m.version, m.method, `${clock(m.loaded)}, ${ago(m.loaded, all.time)} ago`,
-      short(m.threshold), m.rows[0] + m.rows[1], m.problem ?? "ready"]);
+      short(m.threshold), m.rows, m.problem ?? "ready"]);
     const broken = all.broken.map((m) => [m.name, m.version, "", "", "", "", m.reason]);
     fill(at("versions"), ["model", "version", "method", "loaded", "threshold", "rows", "state"], [...versions, ...broken], "none");
     const rows = shown.flagged.map((r) => [clock(r.time), r.id, r.row, short(r.score, 5), short(r.p)]);

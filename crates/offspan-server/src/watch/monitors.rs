@@ -268,7 +268,11 @@ impl Worker {
                     Message::Told(event) => {
                         let _ = self.guarded(|worker| worker.told(&event));
                     }
-                    Message::Hush => self.tell = None,
+                    Message::Hush => {
+                        self.tell = None;
+                        // Whoever still tells of an alarm may take longer than the process has.
+                        let _ = self.guarded(Worker::save);
+                    }
                     Message::Reset(version, reply) => {
                         let failed = || Err(Refusal::new(Kind::Internal, "the reset failed"));
                         let result = self.guarded(|worker| worker.reset(&version));
