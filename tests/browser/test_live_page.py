@@ -7,7 +7,9 @@ python3 tests/browser/test_live_page.py [--screenshots FOLDER]
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -200,6 +202,25 @@ class LivePage(unittest.TestCase):
                 tab.show(server, "gone")
                 tab.evaluate(STATE.format("waiting"))
             self.assertIn("No connection", tab.evaluate(STATE.format("bad")))
+
+    def test_a_server_that_hangs_is_said_and_old_figures_do_not_look_like_news(self) -> None:
+        with Serving(Given.folder / "net.offspan") as server, Page(Given.chrome) as tab:
+            ask(server, rows(300, 1.0), "a")
+            tab.show(server, "hangs")
+            tab.evaluate(STATE.format("good"))
+            stale = "document.body.classList.contains('stale')"
+            self.assertFalse(tab.evaluate(stale))
+            # It keeps the connection, and says nothing any more.
+            os.kill(server.process.pid, signal.SIGSTOP)
+            try:
+                self.assertRegex(tab.evaluate(STATE.format("bad")), "No connection .*since .* for .*old")
+                self.assertTrue(tab.evaluate(stale))
+                self.assertIn("No connection", tab.evaluate("document.title"))
+                tab.keep("stale")
+            finally:
+                os.kill(server.process.pid, signal.SIGCONT)
+            self.assertIn("All is well", tab.evaluate(STATE.format("good")))
+            self.assertFalse(tab.evaluate(stale))
 
     def test_a_server_with_tokens_asks_for_one(self) -> None:
         tokens = Given.folder / "tokens"

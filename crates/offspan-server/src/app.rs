@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::live::Live;
 use crate::models::{Repository, Version};
 use crate::net::auth::{Door, Tokens};
-use crate::net::body::Budget;
-use crate::protocol::answer::Answer;
+use crate::net::body::{Budget, Held};
+use crate::protocol::answer::{Answer, room_for};
 use crate::protocol::request::InferRequest;
 use crate::protocol::signature::shown_id;
 use crate::refusal::{Kind, Refusal};
@@ -30,7 +30,7 @@ pub(crate) struct App {
     pub(crate) phases: Phases,
     pub(crate) budget: Budget,
     /// Long bodies that are read at a time: no more than there are cores.
-    pub(crate) readers: Semaphore,
+    pub(crate) readers: Arc<Semaphore>,
     pub(crate) tokens: Option<Tokens>,
     pub(crate) admin_tokens: Option<Tokens>,
     pub(crate) live: Live,
@@ -57,6 +57,11 @@ impl App {
         self.phases.now() == Phase::Serving && self.repository.ready()
     }
 
+    /// When a request is given up.
+    pub(crate) fn deadline(&self, arrived: Arrived) -> tokio::time::Instant {
+        tokio::time::Instant::from_std(arrived.0 + self.config.timeout.0)
+    }
+
     /// Scores the rows of a request.
     pub(crate) async fn infer(
         &self,
@@ -64,14 +69,16 @@ impl App {
         mut request: InferRequest,
         request_id: &str,
         arrived: Arrived,
+        held: &Held,
     ) -> Result<Answer, Refusal> {
         let id = request.id.take();
-        let (inputs, wanted) = request.check(&version.signature)?;
+        let (mut inputs, wanted) = request.check(&version.signature)?;
+        held.take(room_for(inputs.rows, &wanted))?;
+        // Rows that wait take memory, also when whoever asked does not wait any more.
+        inputs.held = Some(held.clone());
         let known_as = shown_id(id.as_deref().unwrap_or(request_id));
         let answer = self.scorers.submit(version, known_as, inputs)?;
-        let timeout = self.config.timeout.0;
-        let deadline = tokio::time::Instant::from_std(arrived.0 + timeout);
-        let verdicts = match tokio::time::timeout_at(deadline, answer).await {
+        let verdicts = match tokio::time::timeout_at(self.deadline(arrived), answer).await {
             Ok(Ok(result)) => result?,
             Ok(Err(_)) => return Err(Refusal::new(Kind::Internal, "the rows were lost")),
             Err(_) => {

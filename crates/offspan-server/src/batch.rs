@@ -186,15 +186,8 @@ impl Scorers {
         let (reply, receiver) = oneshot::channel();
         let rows = inputs.rows;
         let BatchOptions { max_batch, delay, max_queue, .. } = self.shared.options;
-        let has_threshold = version.threshold().is_some();
-        let decided = if has_threshold { rows } else { 0 };
-        let verdicts = Verdicts {
-            scores: vec![0.0; rows],
-            p_values: vec![0.0; decided],
-            is_out: vec![false; decided],
-        };
         if rows == 0 {
-            let _ = reply.send(Ok(verdicts));
+            let _ = reply.send(Ok(Verdicts::default()));
             return Ok(receiver);
         }
         // A request that is larger than the whole queue may have it for itself.
@@ -210,6 +203,12 @@ impl Scorers {
             return Err(Refusal::new(Kind::Busy, reason));
         }
         let parts = rows.div_ceil(max_batch);
+        let decided = if version.threshold().is_some() { rows } else { 0 };
+        let verdicts = Verdicts {
+            scores: vec![0.0; rows],
+            p_values: vec![0.0; decided],
+            is_out: vec![false; decided],
+        };
         let gathered = Mutex::new(Gathered { verdicts, open: parts, reply: Some(reply) });
         let pending = Arc::new(Pending { id, inputs, gathered });
         let mut line = lock(&version.queue.0);
@@ -399,7 +398,7 @@ mod tests {
         let shape = vec![rows, Version::SMALL_WIDTH];
         let data = Element::F32.encode(&numbers).into();
         let tensor = Arc::new(Tensor { element: Element::F32, shape, data });
-        Inputs { tensors: vec![(Role::Features, tensor)], rows }
+        Inputs { tensors: vec![(Role::Features, tensor)], rows, held: None }
     }
 
     fn start(stats: &Arc<Stats>, delay: Duration, listener: Box<Listener>) -> Scorers {

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::clock;
 use crate::metrics::quantile;
 use crate::models::Version;
+use crate::rest::json::number;
 
 /// Seconds that are kept.
 const KEPT: usize = 900;
@@ -42,10 +43,11 @@ struct History {
     refused: u64,
     rows_in: u64,
     rows_out: u64,
+    rows_undecided: u64,
     times: Vec<u64>,
     scores: Vec<u64>,
     /// Which load the scores are of.
-    loaded: Option<std::time::SystemTime>,
+    load: Option<u64>,
     seconds: VecDeque<Second>,
 }
 
@@ -102,12 +104,15 @@ fn grown(now: &[u64], before: &[u64]) -> Vec<u64> {
 impl History {
     fn take(&mut self, version: &Version, now: f64) {
         let stats = &version.stats;
-        if self.loaded != Some(version.loaded) {
-            self.loaded = Some(version.loaded);
+        if self.load != Some(version.load) {
+            self.load = Some(version.load);
             self.scores = Vec::new();
+            // Those of another load lie between other bounds.
+            self.seconds.iter_mut().for_each(|second| second.scores.clear());
         }
         let (requests, refused) = stats.request_counts();
         let (rows_in, rows_out) = (stats.rows_in.get(), stats.rows_out.get());
+        let rows_undecided = stats.rows_undecided.get();
         let times = stats.seconds.counts();
         let scores = version.scores.counts();
         let new_times = grown(&times, &self.times);
@@ -120,7 +125,7 @@ impl History {
             time: now,
             requests: since(requests, self.requests),
             refused: since(refused, self.refused),
-            rows: since(rows_in, self.rows_in) + out,
+            rows: since(rows_in, self.rows_in) + since(rows_undecided, self.rows_undecided) + out,
             out,
             p50: at(0.5),
             p99: at(0.99),
@@ -129,6 +134,7 @@ impl History {
         };
         (self.requests, self.refused) = (requests, refused);
         (self.rows_in, self.rows_out) = (rows_in, rows_out);
+        self.rows_undecided = rows_undecided;
         (self.times, self.scores) = (times, scores);
         self.seconds.push_back(second);
         let too_many = self.seconds.len().saturating_sub(KEPT);
@@ -191,8 +197,7 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
         .into_iter()
         .take(LISTED)
         .map(|row| {
-            let score = if row.score.is_finite() { json!(row.score) } else { json!("-inf") };
-            json!({ "id": &*row.id, "row": row.row, "score": score, "p": row.p_value, "time": row.time })
+            json!({ "id": &*row.id, "row": row.row, "score": number(row.score), "p": row.p_value, "time": row.time })
         })
         .collect();
     json!({
@@ -204,7 +209,7 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
         "threshold": version.threshold().filter(|t| t.value.is_finite()).map(|t| t.value),
         "keep": version.threshold().map(|t| t.promise.keep),
         "confidence": version.threshold().map(|t| t.promise.confidence),
-        "rows": [history.rows_in, history.rows_out],
+        "rows": history.rows_in + history.rows_out + history.rows_undecided,
         "monitor": watch.active.then(|| json!({
             "rows": watch.rows,
             "needed": watch.needed,
@@ -221,4 +226,28 @@ fn about(version: &Version, history: &History, seconds: usize, problem: Option<S
             s.time, s.requests, s.refused, s.rows, s.out, s.p50, s.p99, s.evidence[0], s.evidence[1]
         ])).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Stats;
+
+    #[test]
+    fn scores_of_an_earlier_load_are_not_drawn_between_the_bounds_of_this_one() {
+        let stats = Stats::new(1);
+        let mut history = History::default();
+        let now = |history: &History| history.scores_now(42).iter().sum::<u64>();
+        let first = Version::small(&stats);
+        history.take(&first, 1.0);
+        first.scores.add_all([-1.0, -2.0, -3.0].into_iter());
+        history.take(&first, 2.0);
+        assert_eq!(now(&history), 3);
+        let second = Version::small(&stats);
+        history.take(&second, 3.0);
+        assert_eq!(now(&history), 0);
+        second.scores.add(-1.0);
+        history.take(&second, 4.0);
+        assert_eq!((now(&history), history.seconds.len()), (1, 4));
+    }
 }

@@ -17,6 +17,7 @@ use tracing::{Instrument, Level, Span};
 
 use crate::app::{App, Arrived};
 use crate::batch::panic_words;
+use crate::net::answering::{Requests, on_its_way};
 use crate::net::auth::Door;
 use crate::net::body::{Bounded, Bounds};
 use crate::refusal::{Kind, Refusal};
@@ -80,6 +81,8 @@ pub(crate) async fn observe(
 ) -> Response {
     let app = Arc::clone(&observer.app);
     let _under_way = InFlight::new(&app.stats.in_flight);
+    // Of a connection whose peer decides what of an answer it takes.
+    let open = request.extensions().get::<Arc<Requests>>().map(Requests::begin);
     let arrived = Arrived(Instant::now());
     let trace = Trace::of(request.headers());
     let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -107,7 +110,7 @@ pub(crate) async fn observe(
         let bounds = Bounds {
             most: app.config.max_body,
             budget: app.budget.clone(),
-            deadline: tokio::time::Instant::from_std(arrived.0 + app.config.timeout.0),
+            deadline: app.deadline(arrived),
             grpc: observer.door == Door::Grpc,
         };
         let (mut parts, body) = request.into_parts();
@@ -116,7 +119,7 @@ pub(crate) async fn observe(
         parts.extensions.insert(arrived);
         parts.extensions.insert(trace.clone());
         let request = Request::from_parts(parts, Body::new(body));
-        Net(Box::pin(next.run(request))).await.unwrap_or_else(|panic| {
+        let answer = Net(Box::pin(next.run(request))).await.unwrap_or_else(|panic| {
             tracing::error!(
                 id = trace.request_id,
                 "a request failed where nothing should: {}",
@@ -128,7 +131,8 @@ pub(crate) async fn observe(
                 trace.request_id
             );
             observer.refuse(&Refusal::new(Kind::Internal, reason))
-        })
+        });
+        answer.map(|body| on_its_way(body, held, open))
     };
     let mut answer = answer.instrument(span.clone()).await;
     trace.tell(answer.headers_mut());

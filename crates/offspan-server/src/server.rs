@@ -129,8 +129,8 @@ impl Server {
         )
         .map_err(ServeError::System)?;
         let app = Arc::new(App {
-            budget: Budget::new(config.max_memory),
-            readers: Semaphore::new(config.scoring_threads().max(1)),
+            budget: Budget::new(config.max_memory, Arc::clone(&stats)),
+            readers: Arc::new(Semaphore::new(config.scoring_threads().max(1))),
             config,
             repository,
             scorers,
@@ -182,13 +182,16 @@ impl Server {
         let ended = tokio::task::spawn_blocking(move || {
             app.scorers.stop();
             if let Some(monitors) = &app.monitors {
-                monitors.stop();
+                monitors.hush();
             }
         });
         let _ = ended.await;
-        // Alarms of the last rows are still told.
+        // Alarms of the last rows are still told, and that they were is saved.
         let told = async { while self.teller.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(self.app.config.shutdown_timeout.0, told).await;
+        if let Some(monitors) = self.app.monitors.clone() {
+            let _ = tokio::task::spawn_blocking(move || monitors.stop()).await;
+        }
         tracing::info!("ended");
     }
 }
@@ -203,7 +206,7 @@ fn start_monitors(
     }
     let (sender, alarms) = mpsc::unbounded_channel();
     let hook = config.alarm_url.as_deref();
-    teller.spawn(Teller::new(config.on_alarm.clone(), hook, Arc::clone(stats))?.run(alarms));
+    let teller_of_alarms = Teller::new(config.on_alarm.clone(), hook, Arc::clone(stats))?;
     let folder = config.state.as_deref().map(crate::watch::StateFolder::open).transpose()?;
     let options = WatchOptions {
         false_alarm: config.false_alarm,
@@ -214,10 +217,15 @@ fn start_monitors(
     let tell = Box::new(move |alarm| {
         let _ = sender.send(alarm);
     });
-    Monitors::start(options, Arc::clone(stats), tell)
-        .map(Arc::new)
-        .map(Some)
-        .map_err(ServeError::System)
+    let monitors = Monitors::start(options, Arc::clone(stats), tell).map_err(ServeError::System)?;
+    let monitors = Arc::new(monitors);
+    let weak = Arc::downgrade(&monitors);
+    teller.spawn(teller_of_alarms.run(alarms, move |event| {
+        if let Some(monitors) = weak.upgrade() {
+            monitors.told(event);
+        }
+    }));
+    Ok(Some(monitors))
 }
 
 /// Routes with everything around them.

@@ -13,6 +13,8 @@ use crate::watch::WatchView;
 pub(crate) struct ModelStats {
     pub(crate) rows_in: Counter,
     pub(crate) rows_out: Counter,
+    /// Rows of a detector without a threshold.
+    pub(crate) rows_undecided: Counter,
     /// By protocol and code.
     pub(crate) requests: Counters<(&'static str, u16)>,
     pub(crate) seconds: Histogram,
@@ -29,6 +31,7 @@ impl ModelStats {
         ModelStats {
             rows_in: Counter::default(),
             rows_out: Counter::default(),
+            rows_undecided: Counter::default(),
             requests: Counters::default(),
             seconds: Histogram::new(time_bounds()),
             loads: Counter::default(),
@@ -210,11 +213,19 @@ fn of_requests(text: &mut Exposition, models: Keyed<'_>) {
             text.sample("offspan_requests_total", &labels, count as f64);
         }
     }
-    text.family("offspan_rows_total", "counter", "Rows scored, by decision.");
+    text.family(
+        "offspan_rows_total",
+        "counter",
+        "Rows scored, by decision; none without a threshold.",
+    );
     for ((model, version), stats) in models {
         for (decision, count) in [("in", &stats.rows_in), ("out", &stats.rows_out)] {
             let labels = [("model", model.as_str()), ("version", version), ("decision", decision)];
             text.sample("offspan_rows_total", &labels, count.get() as f64);
+        }
+        if stats.rows_undecided.get() > 0 {
+            let labels = [("model", model.as_str()), ("version", version), ("decision", "none")];
+            text.sample("offspan_rows_total", &labels, stats.rows_undecided.get() as f64);
         }
     }
     text.family(

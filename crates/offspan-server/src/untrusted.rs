@@ -1,7 +1,6 @@
 //! Requests as they arrive, read and checked without a server around them: for fuzzing.
 
 use bytes::Bytes;
-use prost::Message;
 
 use crate::grpc::{self, messages::ModelInferRequest};
 use crate::protocol::pieces::Pieces;
@@ -47,8 +46,8 @@ pub fn compressed_body(encoding: &str, body: &[u8]) -> Result<Vec<u8>, String> {
 /// # Errors
 /// With the sentence that the client would get.
 pub fn grpc_message(message: &[u8], width: usize) -> Result<Vec<f32>, String> {
-    let request = ModelInferRequest::decode(message).map_err(|error| error.to_string())?;
-    numbers(&signature(width), grpc::read(request))
+    let request = grpc::codec::read::<ModelInferRequest>(Bytes::copy_from_slice(message));
+    numbers(&signature(width), request.and_then(grpc::read))
 }
 
 fn signature(width: usize) -> Signature {

@@ -9,13 +9,17 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use offspan::ndarray::s;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use offspan::ndarray::{Array2, s};
 use offspan_server::Span;
 use serde_json::json;
 
 use util::{
     Running, WIDTH, ask, binary_request, detector, other_detector, place, read_answer, request,
-    rows,
+    rows, without_threshold,
 };
 
 const LONG: Span = Span(Duration::from_secs(3600));
@@ -221,6 +225,122 @@ fn memory_for_bodies_is_bounded() {
     let answer = server.post("/v2/models/net/infer", &[], text.as_bytes());
     assert_eq!(answer.status, 413, "{answer:?}");
     until(|| metric(&server, "offspan_body_bytes") == 0.0);
+}
+
+// --- HTTP/2 ---------------------------------------------------------------------------------------------------------
+
+/// A request for scores over gRPC, with its rows as raw contents.
+fn grpc_request(server: &Running, rows: &Array2<f32>) -> hyper::Request<Full<Bytes>> {
+    let field = |number: u8, bytes: &[u8]| {
+        let mut field = vec![number << 3 | 2];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut field);
+        field.extend(bytes);
+        field
+    };
+    let mut shape = Vec::new();
+    rows.shape().iter().for_each(|&size| prost::encoding::encode_varint(size as u64, &mut shape));
+    let input = [field(1, b"features"), field(2, b"FP32"), field(3, &shape)].concat();
+    let raw: Vec<u8> = rows.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let message = [field(1, b"net"), field(5, &input), field(7, &raw)].concat();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let body = Bytes::from([&[0][..], &length, &message].concat());
+    hyper::Request::post(format!(
+        "http://{}/inference.GRPCInferenceService/ModelInfer",
+        server.addresses.grpc.unwrap()
+    ))
+    .header("content-type", "application/grpc")
+    .header("te", "trailers")
+    .body(Full::new(body))
+    .unwrap()
+}
+
+/// A client that takes so many bytes of an answer before it is asked for more.
+async fn http2(server: &Running, window: u32) -> SendRequest<Full<Bytes>> {
+    let stream = tokio::net::TcpStream::connect(server.addresses.grpc.unwrap()).await.unwrap();
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[test]
+fn rows_that_wait_over_grpc_hold_their_memory_and_give_it_back() {
+    let server = Running::with(|config, _| {
+        config.batch_delay = LONG;
+        config.max_batch = 20_000;
+        config.max_queue = 100_000;
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut sender = runtime.block_on(http2(&server, 1 << 20));
+    let answer = sender.send_request(grpc_request(&server, &rows(10_000, 1.0)));
+    let asked =
+        runtime.spawn(async move { answer.await.unwrap().into_body().collect().await.unwrap() });
+    waits(&server, 10_000);
+    let held = metric(&server, "offspan_body_bytes");
+    assert!(held >= (10_000 * WIDTH * 4) as f64, "{held}");
+    // The batch is full now.
+    assert_eq!(server.infer("net", &request(&rows(10_000, 1.0))).status, 200);
+    let answer = runtime.block_on(asked).unwrap();
+    assert_eq!(answer.trailers().unwrap()["grpc-status"], "0");
+    until(|| metric(&server, "offspan_body_bytes") == 0.0);
+}
+
+#[test]
+fn rows_that_wait_hold_their_memory_also_where_nobody_waits_for_them() {
+    let server = Running::with(|config, _| {
+        config.batch_delay = LONG;
+        config.max_batch = 20_000;
+        config.max_queue = 100_000;
+        config.timeout = "1s".parse().unwrap();
+    });
+    let (length, body) = binary_request(&rows(10_000, 1.0), "");
+    let headers = [("Inference-Header-Content-Length", length.as_str())];
+    let ask = || server.post("/v2/models/net/infer", &headers, &body).status;
+    assert_eq!(ask(), 504);
+    waits(&server, 10_000);
+    let held = metric(&server, "offspan_body_bytes");
+    assert!(held >= (10_000 * WIDTH * 4) as f64, "{held}");
+    // The batch is full now.
+    assert_eq!(ask(), 200);
+    until(|| metric(&server, "offspan_body_bytes") == 0.0);
+}
+
+#[test]
+fn answers_that_nobody_takes_and_connections_of_no_use_are_given_up() {
+    let server = Running::with(|config, _| config.idle_timeout = "1s".parse().unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (answer, _idle) = runtime.block_on(async {
+        let mut sender = http2(&server, 16).await;
+        let answer = sender.send_request(grpc_request(&server, &rows(10_000, 1.0))).await.unwrap();
+        // Pings are answered, and nothing else is done.
+        (answer, http2(&server, 1 << 20).await)
+    });
+    assert_eq!(answer.status(), 200);
+    assert!(metric(&server, "offspan_body_bytes") >= 170_000.0);
+    until(|| metric(&server, "offspan_connections") == 1.0);
+    until(|| metric(&server, "offspan_body_bytes") == 0.0);
+    let rest = runtime.block_on(answer.into_body().collect());
+    assert!(rest.is_err(), "the answer was cut");
+}
+
+#[test]
+fn requests_that_find_no_memory_are_counted() {
+    let server = Running::with(|config, _| {
+        config.batch_delay = LONG;
+        config.max_batch = 100_000;
+        config.max_queue = 200_000;
+        config.max_body = 1 << 20;
+        config.max_memory = 1 << 20;
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut sender = runtime.block_on(http2(&server, 1 << 20));
+    let _asked = runtime.spawn(sender.send_request(grpc_request(&server, &rows(8_000, 1.0))));
+    waits(&server, 8_000);
+    let (length, body) = binary_request(&rows(20_000, 1.0), "");
+    let headers = [("Inference-Header-Content-Length", length.as_str())];
+    assert_eq!(server.post("/v2/models/net/infer", &headers, &body).status, 429);
+    assert_eq!(metric(&server, "offspan_rejected_total{reason=\"memory\"}"), 1.0);
 }
 
 // --- reloads --------------------------------------------------------------------------------------------------------
@@ -508,6 +628,17 @@ fn metrics_count_rows_requests_and_scores() {
 }
 
 #[test]
+fn rows_without_a_threshold_have_no_decision() {
+    let server = Running::with(|_, models| place(models, "bare", 1, &without_threshold()));
+    assert_eq!(server.infer("bare", &request(&rows(5, 1.0))).status, 200);
+    let count = |decision: &str| {
+        let labels = format!("{{model=\"bare\",version=\"1\",decision=\"{decision}\"}}");
+        metric(&server, &format!("offspan_rows_total{labels}"))
+    };
+    assert_eq!((count("in"), count("out"), count("none")), (0.0, 0.0, 5.0));
+}
+
+#[test]
 fn the_page_and_its_events_come_from_the_server_alone() {
     let server = Running::start();
     server.infer("net", &request(&rows(5, 1.0)));
@@ -532,6 +663,31 @@ fn the_page_and_its_events_come_from_the_server_alone() {
 }
 
 // --- drift ----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn an_alarm_of_which_nobody_was_told_is_told_by_the_next_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, told) = (folder.path().join("state"), folder.path().join("told"));
+    let start = |command: String| {
+        Running::with(|config, _| {
+            config.state = Some(state.clone());
+            config.state_interval = LONG;
+            config.on_alarm = Some(command);
+        })
+    };
+    let tell = format!("cat >> {}", told.display());
+    let server = start("false".to_owned());
+    server.infer("net", &request(&rows(500, -30.0)));
+    until(|| metric(&server, "offspan_alarm_calls_total{outcome=\"failed\"}") >= 1.0);
+    drop(server);
+    let lines = || std::fs::read_to_string(&told).unwrap_or_default().matches("schema").count();
+    // The first that can tells all of them, and the second none.
+    drop(start(tell.clone()));
+    let first = lines();
+    assert!(first > 0);
+    drop(start(tell));
+    assert_eq!(lines(), first);
+}
 
 #[test]
 fn drift_raises_an_alarm_that_is_told_and_outlives_the_server() {

@@ -15,6 +15,7 @@ fn write_messages() {
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)
+        .codec_path("crate::grpc::codec::Weighed")
         // Bytes are handed on, not copied.
         .bytes(".")
         .emit_rerun_if_changed(false)

@@ -56,6 +56,33 @@ def test_rules_pass_promtool_and_name_metrics_that_exist(server, promtool):
     check_names(server, rules.read_text())
 
 
+#: Two servers of the same model, of which one sees many rows that are out.
+TWO_SERVERS = """
+rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'offspan_rows_total{model="net",version="1",decision="in",instance="a"}', values: '0+600x20'}
+      - {series: 'offspan_rows_total{model="net",version="1",decision="out",instance="a"}', values: '0+30x20'}
+      - {series: 'offspan_rows_total{model="net",version="1",decision="in",instance="b"}', values: '0+300x20'}
+      - {series: 'offspan_rows_total{model="net",version="1",decision="out",instance="b"}', values: '0+600x20'}
+      - {series: 'offspan_promised_out_ratio{model="net",version="1",instance="a"}', values: '0.05x20'}
+      - {series: 'offspan_promised_out_ratio{model="net",version="1",instance="b"}', values: '0.05x20'}
+    promql_expr_test:
+      - expr: count(ALERTS{alertname="OffspanManyRowsOut",alertstate="firing"})
+        eval_time: 15m
+        exp_samples: [{value: 1}]
+"""
+
+
+def test_rules_hold_for_several_servers_of_a_model(promtool, tmp_path):
+    path = tmp_path / "two.yml"
+    path.write_text(TWO_SERVERS.replace("RULES", str(ROOT / "deploy" / "alerts.yml")))
+    done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_dashboard_is_json_and_names_metrics_that_exist(server):
     text = (ROOT / "deploy" / "grafana.json").read_text()
     dashboard = json.loads(text)

@@ -1,5 +1,6 @@
 //! gRPC: the same requests as protocol buffers.
 
+pub(crate) mod codec;
 #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, unused_qualifications)]
 #[rustfmt::skip]
 pub(crate) mod messages;
@@ -133,14 +134,15 @@ impl GrpcInferenceService for Service {
         let trace = request.extensions().get::<Trace>().cloned();
         let request_id = trace.map(|trace| trace.request_id).unwrap_or_default();
         let held = request.extensions().get::<Held>().cloned();
+        let held = held.ok_or_else(|| Status::internal("a request that nobody has weighed"))?;
         let packed = request.metadata().get("grpc-encoding").is_some_and(|name| name != "identity");
         let request = request.into_inner();
-        let paid = held.map_or(Ok(()), |held| held.take(room_for(&request, packed)));
+        let paid = held.take(room_for(&request, packed));
         let find = |()| self.0.repository.find(&request.model_name, number(&request.model_version));
         let version = paid.and_then(find);
         let (version, result) = match version {
             Ok(version) => {
-                let result = infer(&self.0, &version, request, &request_id, arrived).await;
+                let result = infer(&self.0, &version, request, &request_id, arrived, &held).await;
                 (Some(version), result)
             }
             Err(refusal) => (None, Err(refusal)),
@@ -191,8 +193,9 @@ async fn infer(
     request: ModelInferRequest,
     request_id: &str,
     arrived: Arrived,
+    held: &Held,
 ) -> Result<Answer, Refusal> {
-    app.infer(version, read(request)?, request_id, arrived).await
+    app.infer(version, read(request)?, request_id, arrived, held).await
 }
 
 /// What a message takes beside its body: itself, if that was packed, and numbers in fields, which become bytes.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::Serialize;
@@ -152,7 +153,7 @@ impl Repository {
         let entry = match result {
             Ok(version) => {
                 tracing::info!(model = place.name, version = place.version, "loaded");
-                stats.stale.store(false, std::sync::atomic::Ordering::Relaxed);
+                stats.stale.store(false, Ordering::Relaxed);
                 stats.loads.add(1);
                 Entry { loaded: Some(Arc::new(version)), fingerprint, problem: None }
             }
@@ -166,12 +167,16 @@ impl Repository {
                     "cannot be loaded: {reason}"
                 );
                 stats.load_failures.add(1);
-                stats.stale.store(serving, std::sync::atomic::Ordering::Relaxed);
+                stats.stale.store(serving, Ordering::Relaxed);
                 Entry { loaded: before.loaded.clone(), fingerprint, problem: Some(reason) }
             }
         };
         let is_other = entry.problem.is_none();
         let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_unloaded(&place.name) {
+            // Somebody asked for that while it was being loaded.
+            return false;
+        }
         models.entry(place.name.clone()).or_default().insert(place.version, entry);
         is_other
     }
@@ -219,7 +224,9 @@ impl Repository {
         let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
         let versions = models.get_mut(name).ok_or_else(|| no_model(name))?;
         self.unloaded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-        for entry in versions.values_mut() {
+        for (version, entry) in versions.iter_mut() {
+            let stats = self.stats.model(name, &version.to_string());
+            stats.stale.store(false, Ordering::Relaxed);
             *entry = Entry { problem: Some("unloaded on request".to_owned()), ..Entry::default() };
         }
         tracing::info!(model = name, "unloaded on request");
@@ -307,4 +314,32 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err("reading it failed in a way that should not be possible".to_owned())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_is_unloaded_while_it_is_loaded_stays_unloaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("net.offspan");
+        let stats = Arc::new(Stats::new(1));
+        Version::small(&stats).detector.save(&path).unwrap();
+        let repository =
+            Repository::open(std::slice::from_ref(&path), Arc::clone(&stats), 0).unwrap();
+        assert!(repository.find("net", None).is_ok());
+        stats.model("net", "1").stale.store(true, Ordering::Relaxed);
+        repository.unload("net").unwrap();
+        assert!(!stats.model("net", "1").stale.load(Ordering::Relaxed));
+        // What a look at the files does that began before.
+        let source = Source::of(&path).unwrap();
+        for place in source.places(&mut |_| {}).unwrap() {
+            assert!(!repository.take(&place, false));
+        }
+        assert_eq!(repository.find("net", None).err().unwrap().kind, Kind::Unavailable);
+        assert_eq!(repository.index()[0].reason, "unloaded on request");
+        repository.load("net").unwrap();
+        assert!(repository.find("net", None).is_ok());
+    }
 }

@@ -1,6 +1,7 @@
 //! A version of a model that is loaded.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -25,6 +26,9 @@ use crate::stats::ModelStats;
 /// Rows called OoD that are remembered.
 const FLAGGED_KEPT: usize = 50;
 
+/// Versions that were loaded so far.
+static LOADS: AtomicU64 = AtomicU64::new(0);
+
 /// A loaded version: what it was loaded from may change, it does not.
 pub(crate) struct Version {
     pub(crate) name: String,
@@ -40,6 +44,8 @@ pub(crate) struct Version {
     /// How many scores of the calibration lie in each part, where there is one.
     pub(crate) calibration_counts: Option<Vec<u64>>,
     pub(crate) loaded: SystemTime,
+    /// Tells loads apart; later ones have larger numbers.
+    pub(crate) load: u64,
     pub(crate) queue: Queue,
     flagged: Mutex<VecDeque<Flagged>>,
     keep_samples: usize,
@@ -86,6 +92,7 @@ impl Version {
             scores,
             calibration_counts,
             loaded: SystemTime::now(),
+            load: LOADS.fetch_add(1, Ordering::Relaxed),
             queue: Queue::default(),
             flagged: Mutex::default(),
             keep_samples,
@@ -158,6 +165,10 @@ impl Version {
     /// Remembers what was found.
     pub(crate) fn record(&self, task: &Task, verdicts: &Verdicts) {
         self.scores.add_all(verdicts.scores.iter().copied());
+        if self.threshold().is_none() {
+            self.stats.rows_undecided.add(verdicts.rows() as u64);
+            return;
+        }
         let out = verdicts.is_out.iter().filter(|&&out| out).count();
         self.stats.rows_out.add(out as u64);
         self.stats.rows_in.add((verdicts.rows() - out) as u64);
@@ -226,7 +237,8 @@ impl Version {
         let shape = std::iter::once(1).chain(row).collect();
         let data = Element::F32.encode(&numbers).into();
         let tensor = Arc::new(Tensor { element: Element::F32, shape, data });
-        let inputs = Inputs { tensors: vec![(input.role.clone(), tensor)], rows: 1 };
+        let tensors = vec![(input.role.clone(), tensor)];
+        let inputs = Inputs { tensors, rows: 1, held: None };
         self.score(&[(&inputs, 0, 1)]).map(drop).map_err(|refusal| {
             let reason = format!("the classifier cannot run: {}", refusal.reason);
             Refusal::new(Kind::Internal, reason)
@@ -238,13 +250,18 @@ impl Version {
 impl Version {
     /// One of made-up rows of [`Version::SMALL_WIDTH`] numbers.
     pub(crate) fn small(stats: &crate::stats::Stats) -> Self {
+        Self::small_with(stats, 3)
+    }
+
+    /// The same with another number of neighbours, which makes it another detector.
+    pub(crate) fn small_with(stats: &crate::stats::Stats, neighbours: usize) -> Self {
         use crate::protocol::signature::Input;
 
         let width = Self::SMALL_WIDTH;
         let number = |(i, j): (usize, usize)| ((i * 7919 + j * 104_729) % 10_007) as f32;
         let rows = ndarray::Array2::from_shape_fn((300, width), number);
         let options = offspan::FitOptions { hold_out: Some(0.3), ..offspan::FitOptions::default() };
-        let knn = offspan::KnnParams { neighbours: 3, ..offspan::KnnParams::default() };
+        let knn = offspan::KnnParams { neighbours, ..offspan::KnnParams::default() };
         let data = Dataset::new("train", rows.view());
         let detector = Detector::fit(&knn.into(), &data, None, &options).unwrap();
         let row = Some(vec![Some(width)]);

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::refusal::{Kind, Refusal};
+use crate::stats::Stats;
 
 /// Memory is counted in these.
 const UNIT: usize = 4096;
@@ -21,12 +22,13 @@ const UNIT: usize = 4096;
 pub(crate) struct Budget {
     units: Arc<Semaphore>,
     all: usize,
+    stats: Arc<Stats>,
 }
 
 impl Budget {
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize, stats: Arc<Stats>) -> Self {
         let all = bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
-        Budget { units: Arc::new(Semaphore::new(all)), all }
+        Budget { units: Arc::new(Semaphore::new(all)), all, stats }
     }
 
     /// Bytes that requests hold now.
@@ -35,7 +37,7 @@ impl Budget {
     }
 }
 
-/// What a request holds until it is answered: its body, and what is made of it.
+/// What a request holds until its answer is sent and its rows are out of the queue: its body, what is made of it, and the answer.
 #[derive(Clone)]
 pub(crate) struct Held {
     budget: Budget,
@@ -49,8 +51,14 @@ struct Paid {
     permit: Option<OwnedSemaphorePermit>,
 }
 
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
 impl Held {
-    fn new(budget: Budget) -> Self {
+    pub(super) fn new(budget: Budget) -> Self {
         Held { budget, paid: Arc::default() }
     }
 
@@ -66,8 +74,10 @@ impl Held {
             );
             return Err(Refusal::new(Kind::Large, reason));
         }
-        let busy =
-            || Refusal::new(Kind::Busy, "the memory for requests is used up; try again soon");
+        let busy = || {
+            self.budget.stats.rejected.add("memory");
+            Refusal::new(Kind::Busy, "the memory for requests is used up; try again soon")
+        };
         if all > paid.units {
             let units = u32::try_from(all - paid.units).map_err(|_| busy())?;
             let permit = Arc::clone(&self.budget.units).try_acquire_many_owned(units);
@@ -184,7 +194,8 @@ mod tests {
 
     fn bounds(most: usize, memory: usize) -> Bounds {
         let deadline = Instant::now() + Duration::from_secs(3600);
-        Bounds { most, budget: Budget::new(memory), deadline, grpc: false }
+        let budget = Budget::new(memory, Arc::new(Stats::new(1)));
+        Bounds { most, budget, deadline, grpc: false }
     }
 
     async fn kind(body: Body, bounds: Bounds) -> Option<Kind> {
@@ -207,6 +218,7 @@ mod tests {
         let (first, held) = Bounded::new(body(), shared.clone());
         first.collect().await.unwrap();
         assert_eq!(kind(body(), shared.clone()).await, Some(Kind::Busy));
+        assert_eq!(shared.budget.stats.rejected.all(), [("memory", 1)]);
         drop(held);
         assert_eq!(kind(body(), shared).await, None);
     }

@@ -1,5 +1,6 @@
 //! Connections: encrypted or not, bounded in number and in time, and who may use them.
 
+pub(crate) mod answering;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod listener;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes per second that a peer must take when there are more for it. One that takes fewer, in the hope that we wait for ever
 /// and hold the answer, runs out of patience as one does that takes nothing.
-const LEAST_RATE: f64 = 32_768.0;
+pub(super) const LEAST_RATE: f64 = 32_768.0;
 
 /// Fails writes to a peer that takes nothing for a time, or too little for longer, and reads of a connection on which
 /// nothing came for a time.

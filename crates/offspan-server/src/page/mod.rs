@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::models::Flagged;
 use crate::refusal::{Kind, Refusal};
 use crate::rest::answer::{document, or_refused, with_body};
+use crate::rest::json::number;
 use crate::rest::named::Named;
 use crate::shutdown::closing;
 
@@ -101,7 +102,7 @@ impl http_body::Body for Events {
 /// The last rows that were called OoD, with their numbers where those are kept.
 async fn flagged(State(app): State<Arc<App>>, path: Named) -> Response {
     let row = |row: &Flagged| -> Value {
-        json!({ "id": &*row.id, "row": row.row, "score": row.score, "p_value": row.p_value, "time": row.time,
+        json!({ "id": &*row.id, "row": row.row, "score": number(row.score), "p_value": row.p_value, "time": row.time,
                 "sample": row.sample })
     };
     or_refused(app.repository.find(path.model(), path.version()).and_then(|version| {

@@ -3,7 +3,9 @@
   const KEPT = 900;
   /** Rows below this are too few to speak of a share. */
   const FEW = 200;
-  const state = { all: null, seconds: new Map(), model: null, span: 300, cursor: new Map(), connected: false };
+  /** The server tells something every second. After so many milliseconds without it nothing that is shown is news. */
+  const SILENCE = 3500;
+  const state = { all: null, seconds: new Map(), model: null, span: 300, cursor: new Map(), connected: false, lost: false, asks: false, heard: 0 };
   const at = (id) => document.getElementById(id);
 
   // --- numbers and times in words -----------------------------------------------------------------------------------
@@ -123,8 +125,13 @@
     const panel = at("status");
     const { all } = state;
     let [level, text, list] = ["waiting", "Waiting for the server…", []];
-    if (all && !state.connected) {
-      [level, text] = ["bad", `No connection to the server ${since(all.time, Date.now() / 1000)}`];
+    const stale = Boolean(all) && !state.connected;
+    if (state.asks) {
+      text = "This server asks for a token";
+    } else if (stale) {
+      [level, text] = ["bad", `\u2716 No connection to the server ${since(state.heard / 1000, Date.now() / 1000)}. What is below is old`];
+    } else if (!all && state.lost) {
+      [level, text] = ["bad", "\u2716 No connection to the server"];
     } else if (all) {
       list = findings();
       const first = list.find((f) => f.level === "bad") ?? list[0];
@@ -142,6 +149,7 @@
       }
     }
     panel.className = level;
+    document.body.classList.toggle("stale", stale);
     set(at("verdict"), text);
     const lines = list.map((f) => f.text + (f.from ? `, ${since(f.from, all.time)}` : ""));
     const reasons = at("reasons");
@@ -149,7 +157,8 @@
       reasons.dataset.lines = lines.join("\n");
       reasons.replaceChildren(...lines.map((line) => make("li", {}, line)));
     }
-    document.title = `${level === "bad" ? "\u2716 ALARM – " : level === "warn" ? "\u26a0 " : ""}offspan`;
+    const alarm = state.connected ? "\u2716 ALARM – " : "\u2716 No connection – ";
+    document.title = `${level === "bad" ? alarm : level === "warn" ? "\u26a0 " : ""}offspan`;
   }
 
   // --- drawing ------------------------------------------------------------------------------------------------------
@@ -388,7 +397,7 @@
   function drawLists(shown) {
     const { all } = state;
     const versions = all.models.map((m) => [m.name, m.version, m.method, `${clock(m.loaded)}, ${ago(m.loaded, all.time)} ago`,
-      short(m.threshold), m.rows[0] + m.rows[1], m.problem ?? "ready"]);
+      short(m.threshold), m.rows, m.problem ?? "ready"]);
     const broken = all.broken.map((m) => [m.name, m.version, "", "", "", "", m.reason]);
     fill(at("versions"), ["model", "version", "method", "loaded", "threshold", "rows", "state"], [...versions, ...broken], "none");
     const rows = shown.flagged.map((r) => [clock(r.time), r.id, r.row, short(r.score, 5), short(r.p)]);
@@ -492,17 +501,32 @@
   // --- the connection -----------------------------------------------------------------------------------------------
 
   const TOKEN = "offspan token";
+  /** Ends the connection that there is, if there is one. */
   let controller = null;
+  /** When something came last, or the connection was begun. */
+  let news = 0;
+  /** How long to wait before the next connection. */
+  let pause = 500;
+  const LONGEST_PAUSE = 2000;
+
+  /** A server that hangs, or a network that swallows everything, ends no connection: silence does. */
+  setInterval(() => {
+    if (controller && Date.now() - news > SILENCE) controller.abort();
+    if (!state.connected) drawStatus();
+  }, 500);
 
   /** Server-sent events by fetch, because a token goes into a header. */
   async function connect() {
     const token = sessionStorage.getItem(TOKEN);
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
     controller = new AbortController();
+    news = Date.now();
     const response = await fetch("live", { headers, signal: controller.signal, cache: "no-store" });
     at("ask").hidden = response.status !== 401;
     if (response.status === 401) {
-      set(at("verdict"), "This server asks for a token");
+      controller = null;
+      [state.connected, state.asks] = [false, true];
+      drawStatus();
       at("token").focus();
       return new Promise((done) => { waiting = done; });
     }
@@ -520,6 +544,8 @@
         const of = (name) => lines.filter((l) => l.startsWith(`${name}: `)).map((l) => l.slice(name.length + 2)).join("\n");
         take(of("event"), JSON.parse(of("data")));
         state.connected = true;
+        state.heard = news = Date.now();
+        pause = 500;
         drawAll();
       }
     }
@@ -535,16 +561,17 @@
   });
 
   async function stay() {
-    for (let pause = 500; ; pause = Math.min(2 * pause, 8000)) {
+    for (;;) {
       try {
         await connect();
-        pause = 250;
       } catch {
         // The state says it.
       }
-      state.connected = false;
+      controller = null;
+      [state.connected, state.lost, state.asks] = [false, !state.asks, false];
       drawStatus();
       await new Promise((done) => setTimeout(done, pause));
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
   }
   chooseSpan(300);

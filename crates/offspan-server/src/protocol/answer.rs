@@ -24,6 +24,15 @@ pub(crate) struct Answer {
     pub(crate) wanted: Vec<Wanted>,
 }
 
+/// About what the answer to so many rows takes until it is sent: verdicts, and each output as it is written, for a while twice.
+pub(crate) fn room_for(rows: usize, wanted: &[Wanted]) -> usize {
+    const VERDICT: usize = 17;
+    const NUMBER_IN_TEXT: usize = 26;
+    let written =
+        |wanted: &Wanted| 2 * if wanted.binary { wanted.output.size() } else { NUMBER_IN_TEXT };
+    rows.saturating_mul(VERDICT + wanted.iter().map(written).sum::<usize>())
+}
+
 impl Verdicts {
     /// Numbers of rows.
     pub(crate) fn rows(&self) -> usize {

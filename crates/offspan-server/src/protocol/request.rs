@@ -6,6 +6,7 @@ use super::element::{Element, KNOWN};
 use super::pieces::Pieces;
 use super::signature::{Input, Output, Role, Signature, shown};
 use super::tensor::Tensor;
+use crate::net::body::Held;
 use crate::refusal::Refusal;
 
 /// More dimensions than this are a mistake.
@@ -27,6 +28,8 @@ pub(crate) struct InferRequest {
 pub(crate) struct Inputs {
     pub(crate) tensors: Vec<(Role, Arc<Tensor>)>,
     pub(crate) rows: usize,
+    /// The memory that they take.
+    pub(crate) held: Option<Held>,
 }
 
 /// An output that was asked for.
@@ -140,6 +143,6 @@ impl InferRequest {
             let all = signature.outputs.iter();
             wanted = all.map(|&output| Wanted { output, binary: self.binary }).collect();
         }
-        Ok((Inputs { tensors, rows }, wanted))
+        Ok((Inputs { tensors, rows, held: None }, wanted))
     }
 }

@@ -84,6 +84,14 @@ impl Input {
             }
             None => tensor.shape.len() >= 2,
         };
+        // Rows of nothing could be as many as there are numbers.
+        let has_numbers = tensor.shape.iter().skip(1).all(|&size| size > 0);
+        if fits && !has_numbers {
+            return Err(Refusal::bad(format!(
+                "input `{}`: expected sizes of at least 1 in a row, got {:?}",
+                self.name, tensor.shape
+            )));
+        }
         if fits {
             return Ok(());
         }
@@ -162,6 +170,26 @@ fn shortened(text: &str, longest: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_nothing_are_refused_however_many_there_are() {
+        let tensor = |shape: &[usize]| Tensor {
+            element: crate::protocol::element::Element::F32,
+            shape: shape.to_vec(),
+            data: Vec::new().into(),
+        };
+        let open = Input {
+            name: "image".to_owned(),
+            role: Role::Network,
+            row: Some(vec![Some(3), None, None]),
+        };
+        let any = Input { row: None, ..open.clone() };
+        for input in [open, any] {
+            let refused = input.check(&tensor(&[1 << 40, 3, 0, 224])).unwrap_err();
+            assert!(refused.reason.contains("at least 1 in a row"), "{refused}");
+            input.check(&tensor(&[0, 3, 1, 224])).unwrap();
+        }
+    }
 
     #[test]
     fn what_is_shown_is_short_whatever_was_sent() {

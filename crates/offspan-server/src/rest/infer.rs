@@ -66,20 +66,26 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let Received { headers, body, held } = received;
     let body = collect(body).await?;
-    let body = unpack(app, headers, body, &held).await?;
+    let body = unpack(app, headers, body, &held, arrived).await?;
     let request = match header_length(headers)? {
         Some(0) => InferRequest::raw(&version.signature, body)?,
         length => {
             let length = length.unwrap_or(body.len());
-            held.take(json::room_for_numbers(&body, length))?;
+            held.take(json::room_for_text(&body, length))?;
             if length > LONG {
-                on_a_thread(app, move || json::read(&body, length)).await?
+                let kept = held.clone();
+                let work = move || {
+                    let read = json::read(&body, length);
+                    drop(kept);
+                    read
+                };
+                on_a_thread(app, arrived, work).await?
             } else {
                 json::read(&body, length)?
             }
         }
     };
-    let answer = app.infer(version, request, &trace.request_id, arrived).await?;
+    let answer = app.infer(version, request, &trace.request_id, arrived, &held).await?;
     Ok(respond(headers, &answer))
 }
 
@@ -99,6 +105,7 @@ async fn unpack(
     headers: &HeaderMap,
     body: Pieces,
     held: &Held,
+    arrived: Arrived,
 ) -> Result<Pieces, Refusal> {
     let Some(name) = headers.get(header::CONTENT_ENCODING) else { return Ok(body) };
     let name = name.to_str().unwrap_or("?").to_owned();
@@ -108,17 +115,30 @@ async fn unpack(
     let (most, held) = (app.config.max_body, held.clone());
     let work =
         move || encoding::decode_paid(&name, &body.joined(), most, &mut |bytes| held.take(bytes));
-    on_a_thread(app, work).await.map(Pieces::from)
+    on_a_thread(app, arrived, work).await.map(Pieces::from)
 }
 
 /// Work that takes long. No more of it at a time than there are cores: more would only hold more memory for longer.
 async fn on_a_thread<T: Send + 'static>(
     app: &App,
+    arrived: Arrived,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let failed = || Refusal::new(Kind::Internal, "reading the request failed");
-    let _turn = app.readers.acquire().await.map_err(|_| failed())?;
-    tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
+    let reading = async {
+        let turn = Arc::clone(&app.readers).acquire_owned().await.map_err(|_| failed())?;
+        // The turn lasts as long as the work, also where nobody waits for it any more.
+        let work = move || {
+            let result = work();
+            drop(turn);
+            result
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| failed())?
+    };
+    tokio::time::timeout_at(app.deadline(arrived), reading).await.unwrap_or_else(|_| {
+        let reason = format!("the request was not read within {}", app.config.timeout);
+        Err(Refusal::new(Kind::Late, reason))
+    })
 }
 
 /// How long the JSON is, where tensors follow it.

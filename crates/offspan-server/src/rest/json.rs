@@ -140,10 +140,12 @@ impl<'de> DeserializeSeed<'de> for Numbers<'_> {
     }
 }
 
-/// About what the numbers of a text take when it is read: each has a comma before it or a bracket.
-pub(crate) fn room_for_numbers(body: &Pieces, header: usize) -> usize {
+/// About what a text takes when it is read: itself in one piece; its numbers, each with a comma before it or a bracket, for a
+/// while twice; and its objects.
+pub(crate) fn room_for_text(body: &Pieces, header: usize) -> usize {
+    const OBJECT: usize = 256;
     let text = body.slice(0..header.min(body.len()));
-    size_of::<f64>() * text.count(b',')
+    text.len() + 2 * size_of::<f64>() * text.count(b',') + OBJECT * text.count(b'{')
 }
 
 /// Reads a request whose first `header` bytes are JSON, and the rest tensors.
@@ -267,6 +269,11 @@ fn numbers<S: Serializer>(numbers: &[f64], serializer: S) -> Result<S::Ok, S::Er
     list.end()
 }
 
+/// A number in a document, with the same text for an infinite one.
+pub(crate) fn number(number: f64) -> serde_json::Value {
+    if number.is_finite() { number.into() } else { number.to_string().into() }
+}
+
 /// The body of an answer, and how long its JSON is where bytes follow.
 pub(crate) fn write(answer: &Answer) -> (Vec<u8>, Option<usize>) {
     let verdicts = &answer.verdicts;
@@ -314,6 +321,16 @@ mod tests {
             let request = read(&body, body.len()).unwrap();
             assert_eq!(request.inputs[0].1.singles(0, 2), [1.0, 2.5, -3.0, 400.0]);
         }
+    }
+
+    #[test]
+    fn a_text_takes_more_than_its_numbers() {
+        let room = |text: &str, header| room_for_text(&text.as_bytes().to_vec().into(), header);
+        assert_eq!(room("[1,2,3]xxxx,,,", 7), 7 + 32);
+        // Outputs that would be read before they are refused.
+        let outputs = r#"{"name":""},"#.repeat(1000);
+        assert!(room(&outputs, outputs.len()) >= 1000 * size_of::<OutputBody>());
+        assert!(room("{}", 99) >= size_of::<InputBody>());
     }
 
     #[test]
@@ -373,6 +390,8 @@ mod tests {
         assert_eq!(json["outputs"][0]["data"], serde_json::json!([-0.5, "-inf"]));
         assert_eq!(json["outputs"][1]["parameters"]["binary_data_size"], 2);
         assert_eq!(json["id"], "7");
+        assert_eq!(number(f64::NEG_INFINITY), "-inf");
+        assert_eq!(number(-0.5), -0.5);
         assert_eq!(bytes[header.unwrap()..], [0, 1]);
     }
 }

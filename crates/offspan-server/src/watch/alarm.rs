@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use offspan::{Alarm, AlarmKind, MonitorOptions};
 use rustls::pki_types::ServerName;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const ATTEMPTS: u32 = 4;
 
 /// An alarm, as it is told.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AlarmEvent {
-    schema: &'static str,
-    model: String,
-    version: String,
+    schema: String,
+    pub(super) model: String,
+    pub(super) version: String,
     kind: AlarmKind,
     /// The row of the stream, from 0.
     pub(crate) row: usize,
@@ -57,12 +57,13 @@ impl AlarmEvent {
             AlarmKind::Distribution => "the scores have moved",
         };
         AlarmEvent {
-            schema: "offspan.alarm/1",
+            schema: "offspan.alarm/1".to_owned(),
             model: version.name.clone(),
             version: version.version.clone(),
             kind: alarm.kind,
             row: alarm.row,
-            evidence_log10,
+            // JSON knows no infinity.
+            evidence_log10: evidence_log10.min(f64::MAX),
             false_alarm: options.false_alarm,
             time,
             words: format!("{what}, at row {} of the stream", alarm.row),
@@ -115,13 +116,18 @@ impl Teller {
         Ok(Teller { command, hook, stats })
     }
 
-    /// Tells of alarms until no more can come.
-    pub(crate) async fn run(self, mut alarms: mpsc::UnboundedReceiver<AlarmEvent>) {
+    /// Tells of alarms until no more can come. `told` hears of each that everybody was told of.
+    pub(crate) async fn run(
+        self,
+        mut alarms: mpsc::UnboundedReceiver<AlarmEvent>,
+        told: impl Fn(AlarmEvent),
+    ) {
         while let Some(alarm) = alarms.recv().await {
             let text = serde_json::json!(alarm).to_string();
+            let mut all_told = true;
             if let Some(command) = &self.command {
                 let result = run_command(command, &text).await;
-                self.note("command", result);
+                all_told &= self.note("command", result);
             }
             if let Some(hook) = &self.hook {
                 let mut result = post(hook, &text).await;
@@ -134,19 +140,24 @@ impl Teller {
                     pause *= 2;
                     result = post(hook, &text).await;
                 }
-                self.note("web hook", result);
+                all_told &= self.note("web hook", result);
+            }
+            // With a state on disk the others are told again when the server begins anew.
+            if all_told {
+                told(alarm);
             }
         }
     }
 
-    fn note(&self, what: &str, result: Result<(), String>) {
-        match result {
+    fn note(&self, what: &str, result: Result<(), String>) -> bool {
+        match &result {
             Ok(()) => self.stats.alarms_told.add("told"),
             Err(reason) => {
                 self.stats.alarms_told.add("failed");
                 tracing::error!("the {what} for an alarm failed: {reason}");
             }
         }
+        result.is_ok()
     }
 }
 

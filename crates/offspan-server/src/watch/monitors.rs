@@ -1,6 +1,7 @@
 //! The thread that feeds monitors. Scores come in the order in which batches ended.
 
 use std::any::Any;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -52,6 +53,10 @@ enum Message {
     /// Takes up the streams of these versions, before their first scores come, and drops those of versions that are not
     /// known any more.
     Watch(Vec<Arc<Version>>, HashSet<Key>),
+    /// Everybody was told of this alarm.
+    Told(AlarmEvent),
+    /// Tells of no alarm any more: what is raised from now on is told when the server begins anew.
+    Hush,
     /// Begins a new stream.
     Reset(Arc<Version>, SyncSender<Result<(), Refusal>>),
     /// Saves everything and ends.
@@ -125,7 +130,7 @@ impl Monitors {
         tell: Box<dyn Fn(AlarmEvent) + Send>,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let worker = Worker { options, stats, tell, streams: HashMap::new() };
+        let worker = Worker { options, stats, tell: Some(tell), streams: HashMap::new() };
         let builder = std::thread::Builder::new().name("monitors".to_owned());
         let theirs = Arc::clone(&shared);
         let thread = builder.spawn(move || worker.run(&theirs))?;
@@ -169,6 +174,16 @@ impl Monitors {
         answer.recv().map_err(gone)?
     }
 
+    /// Takes note that everybody was told of an alarm.
+    pub(crate) fn told(&self, event: AlarmEvent) {
+        self.send(Message::Told(event));
+    }
+
+    /// Tells of no more alarms once the scores that wait are watched, so that whoever tells of them comes to an end.
+    pub(crate) fn hush(&self) {
+        self.send(Message::Hush);
+    }
+
     /// Saves everything and ends the thread.
     pub(crate) fn stop(&self) {
         self.send(Message::End);
@@ -210,9 +225,16 @@ enum After {
 struct Stream {
     monitor: Monitor,
     about: About,
-    /// The load of the version that it belongs to.
-    version: Weak<Version>,
     changed: bool,
+}
+
+/// What is watched of one version.
+struct Watched {
+    /// The load that it belongs to.
+    version: Weak<Version>,
+    load: u64,
+    /// None without a threshold: nothing can be watched.
+    stream: Option<Stream>,
 }
 
 /// A model's name and version.
@@ -221,9 +243,8 @@ type Key = (String, String);
 struct Worker {
     options: WatchOptions,
     stats: Arc<Stats>,
-    tell: Box<dyn Fn(AlarmEvent) + Send>,
-    /// None for versions without a threshold, which cannot be watched.
-    streams: HashMap<Key, Option<Stream>>,
+    tell: Option<Box<dyn Fn(AlarmEvent) + Send>>,
+    streams: HashMap<Key, Watched>,
 }
 
 impl Worker {
@@ -243,6 +264,14 @@ impl Worker {
                 match message {
                     Message::Watch(versions, known) => {
                         let _ = self.guarded(|worker| worker.watch(&versions, &known));
+                    }
+                    Message::Told(event) => {
+                        let _ = self.guarded(|worker| worker.told(&event));
+                    }
+                    Message::Hush => {
+                        self.tell = None;
+                        // Whoever still tells of an alarm may take longer than the process has.
+                        let _ = self.guarded(Worker::save);
                     }
                     Message::Reset(version, reply) => {
                         let failed = || Err(Refusal::new(Kind::Internal, "the reset failed"));
@@ -283,16 +312,24 @@ impl Worker {
     /// The stream of a version, begun or taken up when its first scores come, and anew when another detector was loaded.
     fn stream(&mut self, version: &Arc<Version>) -> Option<&mut Stream> {
         let key = (version.name.clone(), version.version.clone());
-        let same = self.streams.get(&key).is_some_and(|stream| match stream {
-            Some(stream) => stream.version.as_ptr() == Arc::as_ptr(version),
-            None => version.threshold().is_none(),
-        });
-        if !same {
-            let before = self.streams.remove(&key).flatten();
-            let stream = self.begin(version, before);
-            self.streams.insert(key.clone(), stream);
+        match self.streams.get(&key).map(|known| known.load.cmp(&version.load)) {
+            Some(Ordering::Equal) => {}
+            Some(Ordering::Greater) => {
+                // The last batches of a load that was replaced. The stream is not theirs, unless the detector is the same.
+                let calibration = version.detector.calibration()?;
+                let theirs = Monitor::of(calibration, self.options.false_alarm, 0).ok()?;
+                let stream = self.streams.get_mut(&key)?.stream.as_mut()?;
+                return stream.monitor.began_like(&theirs).then_some(stream);
+            }
+            Some(Ordering::Less) | None => {
+                let before = self.streams.remove(&key).and_then(|known| known.stream);
+                let stream = self.begin(version, before);
+                let weak = Arc::downgrade(version);
+                self.streams
+                    .insert(key.clone(), Watched { version: weak, load: version.load, stream });
+            }
         }
-        self.streams.get_mut(&key).and_then(Option::as_mut)
+        self.streams.get_mut(&key)?.stream.as_mut()
     }
 
     fn begin(&self, version: &Arc<Version>, before: Option<Stream>) -> Option<Stream> {
@@ -304,10 +341,14 @@ impl Worker {
                 return None;
             }
         };
-        let weak = Arc::downgrade(version);
-        // The same detector was loaded again: the stream goes on.
-        if let Some(stream) = before.filter(|stream| stream.monitor.began_like(&fresh)) {
-            return Some(Stream { version: weak, ..stream });
+        match before {
+            // The same detector was loaded again: the stream goes on.
+            Some(stream) if stream.monitor.began_like(&fresh) => return Some(stream),
+            // What is put aside is all of it.
+            Some(mut stream) => {
+                self.save_stream(&version.name, &version.version, &mut stream);
+            }
+            None => {}
         }
         let saved = self.options.folder.as_ref();
         let saved = saved.and_then(|folder| folder.load(&version.name, &version.version, &fresh));
@@ -317,12 +358,42 @@ impl Worker {
             // Raised, but nobody knows when: the beginning is the best that can be said.
             about.raise(alarm.kind, about.began);
         }
-        let stream = Stream { monitor, about, version: weak, changed: false };
+        for event in &about.untold {
+            tracing::warn!(
+                model = version.name,
+                version = version.version,
+                "an alarm was raised before the server began, and as far as is known nobody was told: {}",
+                event.words
+            );
+            self.tell(event);
+        }
+        let stream = Stream { monitor, about, changed: false };
         let mut view = lock_view(version);
         view.saved_rows = if self.options.folder.is_some() { stream.monitor.rows() } else { 0 };
         drop(view);
         show(&stream, version);
         Some(stream)
+    }
+
+    fn tell(&self, event: &AlarmEvent) {
+        if let Some(tell) = &self.tell {
+            tell(event.clone());
+        }
+    }
+
+    /// Takes note that everybody was told of an alarm, on disk too, so that nobody is told twice.
+    fn told(&mut self, event: &AlarmEvent) {
+        let key = (event.model.clone(), event.version.clone());
+        let Some(stream) = self.streams.get_mut(&key).and_then(|known| known.stream.as_mut())
+        else {
+            return;
+        };
+        let before = stream.about.untold.len();
+        stream.about.untold.retain(|untold| untold != event);
+        if stream.about.untold.len() < before {
+            stream.changed = true;
+            self.save_key(&key);
+        }
     }
 
     fn take(&mut self, version: &Arc<Version>, mut scores: &[f64]) {
@@ -368,8 +439,13 @@ impl Worker {
             let options = stream.monitor.options();
             events.push(AlarmEvent::new(version, alarm, evidence.log10, options, now));
         }
+        stream.about.untold.extend(events.iter().cloned());
         lock_view(version).alarms_raised += events.len() as u64;
         show(stream, version);
+        if !events.is_empty() {
+            // First it is on disk, then it is told: a server that is killed between the two tells it when it begins anew.
+            self.save_key(&(version.name.clone(), version.version.clone()));
+        }
         for event in events {
             tracing::warn!(
                 model = version.name,
@@ -378,7 +454,7 @@ impl Worker {
                 "ALARM: {}",
                 event.words
             );
-            (self.tell)(event);
+            self.tell(&event);
         }
     }
 
@@ -387,18 +463,23 @@ impl Worker {
         let Some(calibration) = version.detector.calibration() else { return };
         let Ok(monitor) = Monitor::of(calibration, self.options.false_alarm, 0) else { return };
         if let Some(stream) = self.stream(version) {
-            let alarm_times = match after {
+            let mut about = match after {
                 // The world has not changed back because we have seen much of it.
-                After::Full => stream.about.alarm_times,
-                After::Reset => [None, None],
+                After::Full => std::mem::take(&mut stream.about),
+                After::Reset => About::default(),
             };
-            let about = About { began: clock::unix_seconds(), alarm_times };
-            *stream = Stream { monitor, about, version: Arc::downgrade(version), changed: true };
+            about.began = clock::unix_seconds();
+            *stream = Stream { monitor, about, changed: true };
             show(stream, version);
         }
     }
 
     fn reset(&mut self, version: &Arc<Version>) -> Result<(), Refusal> {
+        // The load that is served now, if another came while the request was on its way.
+        let key = (version.name.clone(), version.version.clone());
+        let known = self.streams.get(&key).filter(|known| known.load > version.load);
+        let later = known.and_then(|known| known.version.upgrade());
+        let version = later.as_ref().unwrap_or(version);
         if self.stream(version).is_none() {
             let reason = "the model has no threshold, so nothing is watched";
             return Err(Refusal::bad(reason));
@@ -425,22 +506,35 @@ impl Worker {
     }
 
     fn save(&mut self) {
-        let Some(folder) = &self.options.folder else { return };
-        for ((name, number), stream) in &mut self.streams {
-            let Some(stream) = stream.as_mut().filter(|stream| stream.changed) else { continue };
-            let result = folder.save(name, number, &stream.monitor, &stream.about);
-            if let Err(error) = &result {
-                tracing::error!(model = name, "the monitor cannot be saved: {error}");
-            }
-            stream.changed = result.is_err();
-            if let Some(version) = stream.version.upgrade() {
-                let mut view = lock_view(&version);
-                view.save_failed = result.is_err();
-                if result.is_ok() {
-                    view.saved_rows = stream.monitor.rows();
-                }
+        let keys: Vec<Key> = self.streams.keys().cloned().collect();
+        keys.iter().for_each(|key| self.save_key(key));
+    }
+
+    fn save_key(&mut self, key: &Key) {
+        let Some(mut known) = self.streams.remove(key) else { return };
+        if let Some(stream) = &mut known.stream
+            && stream.changed
+            && let Some(saved) = self.save_stream(&key.0, &key.1, stream)
+            && let Some(version) = known.version.upgrade()
+        {
+            let mut view = lock_view(&version);
+            view.save_failed = !saved;
+            if saved {
+                view.saved_rows = stream.monitor.rows();
             }
         }
+        self.streams.insert(key.clone(), known);
+    }
+
+    /// Tells whether it could be saved, where there is a folder for it.
+    fn save_stream(&self, name: &str, number: &str, stream: &mut Stream) -> Option<bool> {
+        let folder = self.options.folder.as_ref()?;
+        let result = folder.save(name, number, &stream.monitor, &stream.about);
+        if let Err(error) = &result {
+            tracing::error!(model = name, "the monitor cannot be saved: {error}");
+        }
+        stream.changed = result.is_err();
+        Some(result.is_ok())
     }
 }
 
@@ -471,13 +565,82 @@ mod tests {
         WatchOptions { false_alarm: 0.01, rows, folder: None, save_every }
     }
 
+    fn worker(
+        options: WatchOptions,
+        stats: Arc<Stats>,
+        tell: Box<dyn Fn(AlarmEvent) + Send>,
+    ) -> Worker {
+        Worker { options, stats, tell: Some(tell), streams: HashMap::new() }
+    }
+
+    /// A worker with its state on disk, and what it tells.
+    fn worker_on_disk(path: &std::path::Path) -> (Worker, std::sync::mpsc::Receiver<AlarmEvent>) {
+        let (sender, told) = std::sync::mpsc::channel();
+        let tell = Box::new(move |event| sender.send(event).unwrap());
+        let folder = Some(StateFolder::open(path).unwrap());
+        let options = WatchOptions { folder, ..options(1_000_000) };
+        (worker(options, Arc::new(Stats::new(1)), tell), told)
+    }
+
+    #[test]
+    fn an_alarm_is_told_again_after_a_kill_unless_everybody_was_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let version = version(&Stats::new(1));
+        let (mut first, told) = worker_on_disk(folder.path());
+        first.take(&version, &vec![-1e9; 600]);
+        let raised: Vec<AlarmEvent> = told.try_iter().collect();
+        assert!(!raised.is_empty());
+        // Killed before anybody was told; nothing was saved at the end.
+        drop(first);
+        let (mut second, told) = worker_on_disk(folder.path());
+        assert!(second.stream(&version).unwrap().monitor.rows() >= 600);
+        let again: Vec<AlarmEvent> = told.try_iter().collect();
+        let words = |events: &[AlarmEvent]| -> Vec<String> {
+            events.iter().map(|event| event.words.clone()).collect()
+        };
+        assert_eq!(words(&again), words(&raised));
+        // Killed once everybody was.
+        again.iter().for_each(|event| second.told(event));
+        drop(second);
+        let (mut third, told) = worker_on_disk(folder.path());
+        third.take(&version, &[-1e9; 10]);
+        assert_eq!(told.try_iter().count(), 0);
+        assert!(version.stats.watched().alarm_times[0].is_some());
+    }
+
+    #[test]
+    fn late_scores_of_a_load_that_was_replaced_do_not_take_the_stream_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let stats = Stats::new(1);
+        let old = version(&stats);
+        let new = Arc::new(Version::small_with(&stats, 5));
+        let (mut worker, _told) = worker_on_disk(folder.path());
+        worker.take(&old, &[-1.0; 30]);
+        worker.take(&new, &[-1.0; 20]);
+        // A batch that was begun before, and a request to reset that found the old one.
+        worker.take(&old, &[-1.0; 10]);
+        assert_eq!(worker.stream(&new).unwrap().monitor.rows(), 20);
+        worker.take(&new, &[-1.0; 5]);
+        assert_eq!(new.stats.watched().rows, 25);
+        // All of the old stream is aside.
+        let aside = Monitor::load(folder.path().join("net@1.monitor.before")).unwrap();
+        assert_eq!(aside.rows(), 30);
+        worker.reset(&old).unwrap();
+        assert_eq!(worker.stream(&new).unwrap().monitor.rows(), 0);
+        // The same detector once more: its late scores count.
+        let again = Arc::new(Version::small_with(&stats, 5));
+        worker.take(&again, &[-1.0; 4]);
+        worker.take(&new, &[-1.0; 3]);
+        assert_eq!(again.stats.watched().rows, 7);
+    }
+
     #[test]
     fn an_alarm_stays_and_is_told_once_until_somebody_resets_it() {
         let stats = Arc::new(Stats::new(1));
         let version = version(&stats);
         let (sender, told) = std::sync::mpsc::channel();
         let tell = Box::new(move |event| sender.send(event).unwrap());
-        let mut worker = Worker { options: options(1000), stats, tell, streams: HashMap::new() };
+        let mut worker = worker(options(1000), stats, tell);
         let out = vec![-1e9; 600];
         worker.take(&version, &out);
         let first = version.stats.watched();
@@ -502,12 +665,7 @@ mod tests {
     fn streams_of_versions_that_are_gone_are_dropped() {
         let stats = Arc::new(Stats::new(1));
         let version = version(&stats);
-        let mut worker = Worker {
-            options: options(1000),
-            stats,
-            tell: Box::new(|_| {}),
-            streams: HashMap::new(),
-        };
+        let mut worker = worker(options(1000), stats, Box::new(|_| {}));
         let key = (version.name.clone(), version.version.clone());
         worker.watch(&[Arc::clone(&version)], &HashSet::from([key]));
         assert_eq!(worker.streams.len(), 1);

@@ -8,7 +8,8 @@ use offspan::io::{remove_if_exists, write_text};
 use offspan::{AlarmKind, Monitor};
 use serde::{Deserialize, Serialize};
 
-use crate::ServeError;
+use super::alarm::AlarmEvent;
+use crate::{ServeError, clock};
 
 /// A folder of states that no other server uses.
 pub(crate) struct StateFolder {
@@ -24,6 +25,9 @@ pub(super) struct About {
     pub(super) began: f64,
     /// When alarms were raised: of more rows out, of scores that moved. They outlive the stream; a reset clears them.
     pub(super) alarm_times: [Option<f64>; 2],
+    /// Alarms of which nobody was told yet, as far as is known.
+    #[serde(default)]
+    pub(super) untold: Vec<AlarmEvent>,
 }
 
 /// Kinds of alarms, in the order of their times.
@@ -92,8 +96,16 @@ impl StateFolder {
     }
 
     fn about(&self, name: &str, version: &str) -> About {
-        let text = std::fs::read_to_string(self.file(name, version, "json")).ok();
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        let text = std::fs::read(self.file(name, version, "json"));
+        let about = text.and_then(|text| Ok(serde_json::from_slice(&text)?));
+        about.unwrap_or_else(|error| {
+            tracing::warn!(
+                model = name,
+                version,
+                "when the saved monitor began cannot be read, so that is now: {error}"
+            );
+            About { began: clock::unix_seconds(), ..About::default() }
+        })
     }
 
     pub(super) fn save(
@@ -133,11 +145,17 @@ mod tests {
         assert!(matches!(StateFolder::open(folder.path()), Err(ServeError::StateInUse { .. })));
         let mut saved = monitor(5.0);
         saved.update(&[1.0, 2.0]).unwrap();
-        let about = About { began: 7.0, alarm_times: [Some(1.5), None] };
+        let about = About { began: 7.0, alarm_times: [Some(1.5), None], ..About::default() };
         states.save("net", "1", &saved, &about).unwrap();
         let (loaded, known) = states.load("net", "1", &monitor(5.0)).unwrap();
         assert_eq!((loaded.rows(), known), (2, about));
         assert!(states.load("other", "1", &monitor(5.0)).is_none());
+        // What an earlier server wrote knows nothing of alarms that were not told.
+        let path = folder.path().join("net@1.json");
+        std::fs::write(&path, r#"{"began":7.0,"alarm_times":[1.5,null]}"#).unwrap();
+        assert_eq!(states.about("net", "1").alarm_times, [Some(1.5), None]);
+        std::fs::write(&path, "{").unwrap();
+        assert!(states.about("net", "1").began > 7.0);
         // Another detector: the old state is kept, under another name.
         assert!(states.load("net", "1", &monitor(6.0)).is_none());
         assert!(folder.path().join("net@1.monitor.before").exists());
