@@ -23,14 +23,17 @@ type Arrays<'py> = (
 /// The last layer as arrays.
 type HeadArrays<'py> = (Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>);
 
+/// Splits of a pack by their names.
+type Named<T> = Vec<(String, T)>;
+
 /// Name, splits with their numbers of rows, and the last layer.
 type Opened<'py> = (String, Vec<(String, usize)>, Option<HeadArrays<'py>>);
 
 /// Arrays of a pack, borrowed from Python: name, splits by their names, last layer.
 pub(crate) struct GivenPack<'py> {
     name: String,
-    splits: Vec<(String, Given<'py>)>,
-    shifted: Vec<(String, Given<'py>)>,
+    splits: Named<Given<'py>>,
+    shifted: Named<Given<'py>>,
     head: Option<Head>,
 }
 
@@ -38,8 +41,8 @@ impl<'py> GivenPack<'py> {
     fn new(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let (name, splits, shifted, head): (
             String,
-            Vec<(String, GivenSplit<'py>)>,
-            Vec<(String, GivenSplit<'py>)>,
+            Named<GivenSplit<'py>>,
+            Named<GivenSplit<'py>>,
             Option<Bound<'py, PyAny>>,
         ) = given.extract()?;
         let rows = |(name, (features, logits, labels)): (String, GivenSplit<'py>)| {
@@ -91,15 +94,15 @@ impl<'py> AnyPack<'py> {
                 let (Some(test), Some(train)) = (sets.pop(), sets.pop()) else {
                     return Err(input_error(py, "a pack: expected train and test"));
                 };
-                Ok(OpenPack::Arrays {
+                Ok(OpenPack::Arrays(Box::new(OpenArrays {
                     name: given.name.clone(),
-                    train: Box::new(train),
-                    test: Box::new(test),
+                    train,
+                    test,
                     groups: SetGroup::by_names(ood.iter().map(Dataset::name)),
                     ood,
                     shifted,
                     head: given.head.clone(),
-                })
+                })))
             }
         }
     }
@@ -114,22 +117,25 @@ fn opened(py: Python<'_>, folder: &Path, read: &ReadAs) -> PyResult<Pack> {
 /// The rows of a pack.
 pub(crate) enum OpenPack<'a> {
     Folder(Box<Pack>),
-    Arrays {
-        name: String,
-        train: Box<Dataset<'a>>,
-        test: Box<Dataset<'a>>,
-        ood: Vec<Dataset<'a>>,
-        shifted: Vec<Dataset<'a>>,
-        groups: Vec<SetGroup>,
-        head: Option<Head>,
-    },
+    Arrays(Box<OpenArrays<'a>>),
+}
+
+/// The rows of a pack of arrays, and its last layer.
+pub(crate) struct OpenArrays<'a> {
+    name: String,
+    train: Dataset<'a>,
+    test: Dataset<'a>,
+    ood: Vec<Dataset<'a>>,
+    shifted: Vec<Dataset<'a>>,
+    groups: Vec<SetGroup>,
+    head: Option<Head>,
 }
 
 impl<'a> OpenPack<'a> {
     pub(crate) fn name(&self) -> &str {
         match self {
             OpenPack::Folder(pack) => &pack.name,
-            OpenPack::Arrays { name, .. } => name,
+            OpenPack::Arrays(pack) => &pack.name,
         }
     }
 
@@ -151,9 +157,9 @@ impl<'a> OpenPack<'a> {
                 })
             })
             .map(|pack| OpenPack::Folder(Box::new(pack))),
-            OpenPack::Arrays { name, train, test, ood, shifted, groups, head } => {
-                let train = Box::new(label(*train)?);
-                Ok(OpenPack::Arrays { name, train, test, ood, shifted, groups, head })
+            OpenPack::Arrays(pack) => {
+                let train = label(pack.train)?;
+                Ok(OpenPack::Arrays(Box::new(OpenArrays { train, ..*pack })))
             }
         }
     }
@@ -163,11 +169,12 @@ impl<'a> OpenPack<'a> {
         match self {
             OpenPack::Folder(pack) if full_spectrum => Sets::full_spectrum(pack),
             OpenPack::Folder(pack) => Sets::of(pack),
-            OpenPack::Arrays { shifted, .. } if full_spectrum && shifted.is_empty() => {
+            OpenPack::Arrays(pack) if full_spectrum && pack.shifted.is_empty() => {
                 let text = "full_spectrum: expected a pack with shifted rows, got one without any";
                 Err(StudyError::Setup(text.to_owned()))
             }
-            OpenPack::Arrays { train, test, ood, shifted, groups, head, .. } => {
+            OpenPack::Arrays(pack) => {
+                let OpenArrays { train, test, ood, shifted, groups, head, .. } = pack.as_ref();
                 let sets = Sets { groups, ..Sets::new(train, test, ood, head.as_ref()) };
                 Ok(if full_spectrum { Sets { shifted, ..sets } } else { sets })
             }
