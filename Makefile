@@ -23,9 +23,10 @@ test-slow:
 	python3 tools/rust_tests.py --slow killed
 
 # Attacked, starved, killed (docs/trust.md): every call to the system fails once, hard numbers through every method, files
-# that are locked or shrink, too little memory, fuzzing, and what sanitisers and Miri can see.
+# that are locked or shrink, too little memory, files of earlier versions, fuzzing, and what sanitisers and Miri can see.
 trust: faults
-	cargo test $(PACKAGES) --test hostile --test fuzz_inputs --test cli -- --nocapture ten_thousand every_ whatever_ lock starv foreign
+	cargo test $(PACKAGES) --lib -- never_two many_writers shrinks
+	cargo test $(PACKAGES) --test hostile --test fuzz_inputs --test formats --test cli -- --nocapture ten_thousand every_ whatever_ version lock starv foreign
 	$(MAKE) fuzz
 	$(MAKE) sanitise
 

@@ -54,7 +54,8 @@ def build(address: bool, small: bool) -> tuple[Path, Path]:
     """Compile the fuzzer with instrumentation, and the program that writes seeds."""
     flags = INSTRUMENTED + (" -Zsanitizer=address" if address else "")
     environment = dict(os.environ, RUSTC_BOOTSTRAP="1", RUSTFLAGS=flags)
-    command = ["cargo", "build", "--release", "--target", TRIPLE, "--manifest-path", str(FUZZ / "Cargo.toml"), "--bins"]
+    # --locked: what is fuzzed has the versions that are committed.
+    command = ["cargo", "build", "--release", "--locked", "--target", TRIPLE, "--manifest-path", str(FUZZ / "Cargo.toml"), "--bins"]
     if small:
         command.append("--no-default-features")
     subprocess.run(command, check=True, env=environment)

@@ -1,5 +1,6 @@
 //! Outputs cost no data: none takes the place of an input, or of a file of another kind.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use offspan::io::{Content, check_replaces, check_writable, has_header, is_pack};
@@ -57,8 +58,7 @@ impl Guard {
     /// documents (`.json`), and tables, which are taken for ours where there is a page of ours.
     pub(crate) fn folder(&self, folder: &Path, names: &[String]) -> Result<(), Failure> {
         let files: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
-        let is_page = |file: &PathBuf| Content::of(file).is_ok_and(|found| found == Content::Page);
-        let has_page = files.iter().any(is_page);
+        let has_page = has_page(&files)?;
         for file in &files {
             self.apart_from_inputs(file, "a result")?;
             match file.extension().and_then(|extension| extension.to_str()) {
@@ -125,6 +125,18 @@ impl Guard {
              (an input is never replaced)"
         )))
     }
+}
+
+/// Whether one of the files is a page of ours. One that cannot be read is an error, and not a file of another kind.
+fn has_page(files: &[PathBuf]) -> Result<bool, Failure> {
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "html")) {
+        match Content::of(file) {
+            Ok(Content::Page) => return Ok(true),
+            Err(offspan::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+            found => drop(found?),
+        }
+    }
+    Ok(false)
 }
 
 /// States and checkpoints are read before they are written, so one of another kind is an error.

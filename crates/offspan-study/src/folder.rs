@@ -1,5 +1,6 @@
 //! What a report or a study leaves in its folder.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use offspan::io::{write_bytes, write_text};
@@ -80,8 +81,12 @@ impl Folder {
 }
 
 fn make(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path)
-        .map_err(|source| StudyError::Folder { path: path.display().to_string(), source })
+    let failed = |source| StudyError::Folder { path: path.display().to_string(), source };
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+        _ => std::fs::create_dir_all(path).map_err(failed),
+    }
 }
 
 /// Who made a page.

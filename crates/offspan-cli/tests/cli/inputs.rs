@@ -251,6 +251,24 @@ fn sets_in_folders_of_ood_carry_the_folder_in_their_names() {
     assert!(message.contains("it has the folder") && message.contains("deep"), "{message}");
 }
 
+#[cfg(unix)]
+#[test]
+fn parts_of_a_pack_that_lead_nowhere_are_told_and_not_taken_for_absent() {
+    let place = Place::new();
+    place.small_pack("pack", 60, 20);
+    for file in ["head.safetensors", "val.npy", "ood/more.npy"] {
+        let path = place.path(&format!("pack/{file}"));
+        let kept = std::fs::read(&path).ok();
+        let _ = std::fs::remove_file(&path);
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        let message = place.run("eval pack -m pca").refused();
+        assert!(message.contains(&format!("{file}: No such file")), "{message}");
+        std::fs::remove_file(&path).unwrap();
+        kept.into_iter().for_each(|bytes| std::fs::write(&path, bytes).unwrap());
+    }
+    place.run("eval pack -m pca").fine();
+}
+
 /// The long flags in a text.
 fn flags(text: &str) -> BTreeSet<String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-';

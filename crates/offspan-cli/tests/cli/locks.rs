@@ -40,6 +40,16 @@ fn a_checkpoint_that_another_fit_uses_is_left_to_it() {
 }
 
 #[test]
+fn a_file_that_happens_to_be_called_like_a_lock_is_nobodys_lock_and_stays() {
+    let place = place_with_rows();
+    place.write("Cargo.lock", "version = 4\n");
+    let before = place.files();
+    let message = place.run("fit rows.npy --method pca -o Cargo").refused();
+    assert!(message.contains("Cargo.lock: not a lock of offspan"), "{message}");
+    assert_eq!((place.read("Cargo.lock"), place.files()), (b"version = 4\n".to_vec(), before));
+}
+
+#[test]
 fn of_many_fits_with_one_output_one_at_least_writes_it_and_the_others_are_told() {
     let place = place_with_rows();
     place.run("fit rows.npy --method pca -o alone").fine();

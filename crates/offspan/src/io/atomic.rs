@@ -71,7 +71,7 @@ fn is_device(path: &Path) -> Result<bool> {
 
 /// Puts a new name on the disk. Some file systems have nothing to do there, and say so.
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
+pub(super) fn sync_folder(folder: &Path) -> std::io::Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         // A folder that may be written but not read; one that cannot be synced.
         Err(error)
@@ -88,7 +88,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 
 /// Other systems cannot sync folders.
 #[cfg(not(unix))]
-fn sync_folder(_: &Path) -> std::io::Result<()> {
+pub(super) fn sync_folder(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::folder::{is_there, read_dir};
 use super::{Dataset, RawLayout, npy, open_labels, raw};
 use crate::error::wording::as_flags;
 use crate::{Error, Result};
@@ -46,7 +47,7 @@ impl Cache {
     /// The cache in a folder, if one of its files is called as in a cache.
     pub(super) fn find(folder: &Path) -> Result<Option<Self>> {
         let mut parts = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+        for entry in read_dir(folder).map_err(Error::io("read", folder))? {
             let path = entry.map_err(Error::io("read", folder))?.path();
             let Some(kind) = Kind::of(&path) else { continue };
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -82,14 +83,14 @@ impl Cache {
     /// Fails if a folder with this training split has that of a cache as well.
     pub(super) fn no_other_train(folder: &Path, train: &Path) -> Result<()> {
         let in_cache = ["train_in.mmap", "train_in.npy"];
-        let Some(other) = in_cache.into_iter().find(|name| folder.join(name).exists()) else {
-            return Ok(());
-        };
-        Err(Error::malformed(
-            folder,
-            "a pack folder",
-            format!("it has both {} and {other}; expected one of them", file_name(train)),
-        ))
+        for other in in_cache {
+            if is_there(&folder.join(other))? {
+                let reason =
+                    format!("it has both {} and {other}; expected one of them", file_name(train));
+                return Err(Error::malformed(folder, "a pack folder", reason));
+            }
+        }
+        Ok(())
     }
 
     /// Whether its files are read by a layout that has to be given.
@@ -161,7 +162,7 @@ fn with_labels(split: Dataset<'static>, path: &Path) -> Result<Dataset<'static>>
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let Some(name) = stem.strip_suffix("_in") else { return Ok(split) };
     let labels = path.with_file_name(format!("{name}_labels.npy"));
-    if labels.exists() { split.with_labels(open_labels(&labels)?) } else { Ok(split) }
+    if is_there(&labels)? { split.with_labels(open_labels(&labels)?) } else { Ok(split) }
 }
 
 fn file_name(path: &Path) -> String {

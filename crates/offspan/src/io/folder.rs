@@ -1,11 +1,12 @@
 //! Feature files in a folder, with the logits and labels that lie beside them.
 
+use std::fs::ReadDir;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::matrix::{ENDINGS, FileKind};
-use super::{
-    Dataset, Reading, has_header, is_parts, open_dataset, open_labels, open_matrix, table,
-};
+use super::table::holds_parts;
+use super::{Dataset, Reading, has_header, open_dataset, open_labels, open_matrix, table};
 use crate::{Error, Result};
 
 /// The feature files in a folder and in the folders inside it, in the order of their names: every one that is not
@@ -49,7 +50,7 @@ pub fn open_with_neighbours(
     let mut dataset = open_dataset(path, reading)?;
     let beside = |what: &str| {
         let neighbour = path.with_file_name(format!("{}-{what}.npy", stem(path)));
-        neighbour.exists().then_some(neighbour)
+        Ok::<_, Error>(is_there(&neighbour)?.then_some(neighbour))
     };
     let only = |neighbour: &Path, known: bool| match known {
         true => Err(Error::malformed(
@@ -59,11 +60,11 @@ pub fn open_with_neighbours(
         )),
         false => Ok(()),
     };
-    if let Some(logits) = beside("logits") {
+    if let Some(logits) = beside("logits")? {
         only(&logits, dataset.logits.is_some())?;
         dataset = dataset.with_logits(open_matrix(&logits, "logits", None)?)?;
     }
-    if let Some(labels) = beside("labels") {
+    if let Some(labels) = beside("labels")? {
         only(&labels, dataset.labels.is_some())?;
         dataset = dataset.with_labels(open_labels(&labels)?)?;
     }
@@ -73,13 +74,13 @@ pub fn open_with_neighbours(
 /// Feature files and folders in a folder.
 fn entries(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
-    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+    for entry in read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
             continue;
         }
-        match path.is_dir() {
-            true if is_parts(&path) => files.push(path),
+        match is_folder(&path)? {
+            true if holds_parts(&path)? => files.push(path),
             true => folders.push(path),
             false if has_header(&path) && !is_neighbour(&path)? => files.push(path),
             false => {}
@@ -99,7 +100,7 @@ fn is_neighbour(path: &Path) -> Result<bool> {
     });
     let is_npy = matches!(FileKind::of(path), Some(FileKind::Npy));
     let Some((owner, what)) = owner.filter(|_| is_npy) else { return Ok(false) };
-    if split_path(&path.with_file_name(&owner)).is_some() {
+    if split_path(&path.with_file_name(&owner))?.is_some() {
         return Ok(true);
     }
     Err(Error::malformed(
@@ -110,12 +111,49 @@ fn is_neighbour(path: &Path) -> Result<bool> {
 }
 
 /// The feature file of this name without its extension, or the folder of part files, if one exists.
-pub(super) fn split_path(stem: &Path) -> Option<PathBuf> {
+pub(super) fn split_path(stem: &Path) -> Result<Option<PathBuf>> {
     // Not `with_extension`: a set may be called `v1.5`.
     let with = |extension: &&str| PathBuf::from(format!("{}.{extension}", stem.display()));
     let others = ["safetensors", "npy", "npz"];
-    let mut files = others.iter().chain(&table::ENDINGS).map(with);
-    files.find(|path| path.exists()).or_else(|| is_parts(stem).then(|| stem.to_owned()))
+    for path in others.iter().chain(&table::ENDINGS).map(with) {
+        if is_there(&path)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(holds_parts(stem)?.then(|| stem.to_owned()))
+}
+
+/// What lies in a folder. The system may ask to open it again, as a file, and the standard library does so for files only.
+pub(super) fn read_dir(folder: &Path) -> std::io::Result<ReadDir> {
+    loop {
+        match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Whether something has this name, be it a link that leads nowhere. What cannot be looked at is not taken for absent: rows
+/// would be judged without the logits, labels or last layer that belong to them.
+pub(super) fn is_there(path: &Path) -> Result<bool> {
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if is_absence(&error) => Ok(false),
+        Err(error) => Err(Error::io("open", path)(error)),
+    }
+}
+
+/// Whether a folder has this name. What cannot be looked at is not taken for something else.
+pub(super) fn is_folder(path: &Path) -> Result<bool> {
+    match path.metadata() {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if is_absence(&error) => Ok(false),
+        Err(error) => Err(Error::io("open", path)(error)),
+    }
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// A file's name without its extension.

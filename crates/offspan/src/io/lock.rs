@@ -1,7 +1,7 @@
 //! One process at a time writes a file.
 
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
@@ -9,8 +9,10 @@ use crate::{Error, Result};
 /// Keeps other processes from a file for as long as it lives.
 ///
 /// The lock is on a file `NAME.lock` beside it, because the file itself is replaced when it is written. That one is
-/// removed with the lock; one that a killed process left is not locked and hinders nobody. The system releases the locks of a
-/// process that ends, however that comes about. Where the file system has no locks, there is none.
+/// removed with the lock; one that a killed process left is not locked and hinders nobody. A file of that name that holds
+/// anything else than the number of a process is somebody's own, such as `Cargo.lock`: it stays, and there is an error. The
+/// system releases the locks of a process that ends, however that comes about. Where the file system has no locks, there
+/// is none.
 #[derive(Debug)]
 pub struct FileLock {
     /// None where there are no locks.
@@ -21,7 +23,8 @@ impl FileLock {
     /// Locks a file, which need not be there yet. Devices are nobody's.
     ///
     /// # Errors
-    /// [`Error::InUse`] if another process has it, or what the system says if it cannot be locked.
+    /// [`Error::InUse`] if another process has it, [`Error::Malformed`] if `NAME.lock` is a file of another kind, or what the
+    /// system says if it cannot be locked.
     pub fn try_new(target: impl AsRef<Path>) -> Result<Self> {
         let target = target.as_ref();
         if target.metadata().is_ok_and(|found| !found.is_file()) {
@@ -48,8 +51,22 @@ impl FileLock {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             // Another process may have removed the file between opening and locking: then this lock is on no name.
-            if is_at(&file, &path) {
+            if is_at(&file, &path).map_err(failed)? {
+                let mut found = Vec::new();
+                Read::by_ref(&mut file)
+                    .take(LONGEST_HOLDER + 1)
+                    .read_to_end(&mut found)
+                    .map_err(failed)?;
+                if !is_holder(&found) {
+                    let reason = format!(
+                        "expected no such file, or one with the number of a process, and it holds something else; {} would \
+                         be locked by it: choose another name for one of the two",
+                        target.display()
+                    );
+                    return Err(Error::malformed(&path, "a lock of offspan", reason));
+                }
                 // Who holds it is told to others; nothing depends on it.
+                let _ = file.rewind();
                 let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
                 return Ok(FileLock { held: Some((file, path)) });
             }
@@ -74,21 +91,30 @@ fn lock_path(target: &Path) -> PathBuf {
     path.into()
 }
 
+/// No number of a process is longer, with the end of its line.
+const LONGEST_HOLDER: u64 = 32;
+
+/// Whether this is what a lock holds: the number of a process, or nothing yet.
+fn is_holder(bytes: &[u8]) -> bool {
+    bytes.len() as u64 <= LONGEST_HOLDER && bytes.trim_ascii().iter().all(u8::is_ascii_digit)
+}
+
 /// Whether an open file is the one of this name.
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_at(file: &File, path: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
-    match (file.metadata(), path.metadata()) {
-        (Ok(open), Ok(named)) => identity(open) == identity(named),
-        _ => false,
+    match path.metadata() {
+        Ok(named) => Ok(identity(named) == identity(file.metadata()?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 /// An open file cannot be removed there.
 #[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
-    true
+fn is_at(_: &File, _: &Path) -> std::io::Result<bool> {
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -113,6 +139,19 @@ mod tests {
         std::fs::write(folder.path().join("net.lock"), "12345\n").unwrap();
         drop(FileLock::try_new(&path).unwrap());
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_with_the_name_of_the_lock_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("Cargo"), folder.path().join("Cargo.lock"));
+        for text in ["version = 4\n", "12 34\n", &"1".repeat(40)] {
+            std::fs::write(&other, text).unwrap();
+            let error = FileLock::try_new(&path).unwrap_err();
+            assert!(matches!(error, Error::Malformed { .. }), "{error}");
+            assert!(error.to_string().contains("Cargo.lock: not a lock of offspan"), "{error}");
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), text);
+        }
     }
 
     #[test]

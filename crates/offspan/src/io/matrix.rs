@@ -12,6 +12,7 @@ use half::{bf16, f16};
 use ndarray::{ArrayView1, ArrayViewMut2};
 use serde::{Deserialize, Serialize};
 
+use super::folder::is_there;
 use super::observer::Silent;
 use super::{Bytes, FeatureSource, RawLayout, npy, npz, raw, table, tensors};
 use crate::error::wording::as_flags;
@@ -308,7 +309,7 @@ pub(crate) fn file_kind(path: &Path) -> Result<FileKind> {
     if let Some(kind) = FileKind::of(path) {
         return Ok(kind);
     }
-    if !path.exists() {
+    if !is_there(path)? {
         return Err(Error::io("open", path)(std::io::ErrorKind::NotFound.into()));
     }
     let got = match path.extension().and_then(|e| e.to_str()) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::cache::{Cache, Splits};
-use super::folder::{split_path, stem};
+use super::folder::{is_folder, is_there, read_dir, split_path, stem};
 use super::pack_file::{Described, SetGroup};
 use super::{
     Dataset, Head, Reading, feature_files, is_parts, open_head, open_with_neighbours, table,
@@ -59,7 +59,7 @@ impl Pack {
     /// or has no file to belong to.
     pub fn open_with(folder: impl AsRef<Path>, reading: impl Into<Reading>) -> Result<Self> {
         let (folder, reading) = (folder.as_ref(), reading.into());
-        std::fs::read_dir(folder).map_err(Error::io("open", folder))?;
+        read_dir(folder).map_err(Error::io("open", folder))?;
         let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (train, test, ood) = open_splits(folder, &reading)?;
@@ -154,7 +154,7 @@ impl Pack {
 }
 
 fn open_splits(folder: &Path, reading: &Reading) -> Result<Splits> {
-    let train = split_path(&folder.join("train"));
+    let train = split_path(&folder.join("train"))?;
     let cache = match &train {
         // A pack may hold any other files; only two sets of training rows leave it open which to use.
         Some(train) => Cache::no_other_train(folder, train).map(|()| None)?,
@@ -179,7 +179,7 @@ fn open_splits(folder: &Path, reading: &Reading) -> Result<Splits> {
              of part files",
         ));
     };
-    let test = split_path(&folder.join("test"));
+    let test = split_path(&folder.join("test"))?;
     let ood = sets_in(&folder.join("ood"))?;
     let has_table =
         [&train].into_iter().chain(&test).chain(ood.values()).any(|path| table::is_table(path));
@@ -199,10 +199,10 @@ fn open_splits(folder: &Path, reading: &Reading) -> Result<Splits> {
 const CALIBRATION_NAMES: [&str; 2] = ["calibrate", "val"];
 
 fn open_calibration(folder: &Path, reading: &Reading) -> Result<Option<Dataset<'static>>> {
-    let found: Vec<(&str, PathBuf)> = CALIBRATION_NAMES
-        .into_iter()
-        .filter_map(|name| Some((name, split_path(&folder.join(name))?)))
-        .collect();
+    let mut found: Vec<(&str, PathBuf)> = Vec::new();
+    for name in CALIBRATION_NAMES {
+        found.extend(split_path(&folder.join(name))?.map(|path| (name, path)));
+    }
     match found.as_slice() {
         [] => Ok(None),
         [(name, path)] => open_split(path, name, reading).map(Some),
@@ -222,7 +222,7 @@ fn open_split(path: &Path, name: &str, reading: &Reading) -> Result<Dataset<'sta
 
 /// The sets in a folder by their names; those in a folder inside it are called `FOLDER/NAME`.
 fn sets_in(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    if !folder.is_dir() {
+    if !is_folder(folder)? {
         return Ok(BTreeMap::new());
     }
     let named = |path: PathBuf| {
@@ -240,9 +240,9 @@ fn sets_in(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
 /// The last layer of a pack, if it has one.
 fn open_pack_head(folder: &Path) -> Result<Option<Head>> {
     let [whole, weight, bias] = ["head.safetensors", "head-weight.npy", "head-bias.npy"];
-    let has = |name: &str| folder.join(name).exists();
+    let has = |name: &str| is_there(&folder.join(name));
     let malformed = |reason: String| Err(Error::malformed(folder, "a pack folder", reason));
-    match (has(whole), has(weight), has(bias)) {
+    match (has(whole)?, has(weight)?, has(bias)?) {
         (false, false, false) => Ok(None),
         (true, false, false) => open_head(folder.join(whole)).map(Some),
         (false, true, true) => Head::from_npy(&folder.join(weight), &folder.join(bias)).map(Some),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
-use super::folder::stem;
+use super::folder::{is_folder, read_dir, stem};
 use crate::{Error, Result};
 
 #[cfg(feature = "parquet")]
@@ -30,9 +30,17 @@ fn has_ending(path: &Path) -> bool {
 /// every table in it is that of a part: `part-0000.parquet`, `part.0.parquet`, `train-00000-of-00002.arrow`.
 #[must_use]
 pub fn is_parts(path: impl AsRef<Path>) -> bool {
-    let path = path.as_ref();
-    let Ok(tables) = tables_in(path) else { return false };
-    has_ending(path) || !tables.is_empty() && tables.iter().all(|table| is_part(&stem(table)))
+    holds_parts(path.as_ref()).unwrap_or(false)
+}
+
+/// As [`is_parts`]; an error if there is a folder that cannot be read.
+pub(super) fn holds_parts(path: &Path) -> Result<bool> {
+    if !is_folder(path)? {
+        return Ok(false);
+    }
+    let tables = tables_in(path)?;
+    let is_part = |table: &PathBuf| is_part(&stem(table));
+    Ok(has_ending(path) || !tables.is_empty() && tables.iter().all(is_part))
 }
 
 /// Of the paths in a folder, those of tables, in the order in which their rows follow one another. Files that begin
@@ -63,7 +71,7 @@ fn is_part(name: &str) -> bool {
 /// The tables in a folder.
 pub(super) fn tables_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+    for entry in read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();
         if !path.is_dir() {
             paths.push(path);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::io::folder::stem;
+use crate::io::folder::{read_dir, stem};
 use crate::io::table::{is_parts, tables_in};
 use crate::{Error, Result};
 
@@ -66,7 +66,7 @@ fn by_names(folder: &Path) -> Result<SplitFiles> {
     for file in tables_in(folder)? {
         splits.entry(split_of(&stem(&file))).or_default().push(file);
     }
-    for entry in std::fs::read_dir(folder).map_err(Error::io("read", folder))? {
+    for entry in read_dir(folder).map_err(Error::io("read", folder))? {
         let path = entry.map_err(Error::io("read", folder))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let numbered = |file: &PathBuf| stem(file).bytes().all(|byte| byte.is_ascii_digit());

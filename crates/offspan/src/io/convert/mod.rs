@@ -9,12 +9,15 @@ mod source;
 mod split_file;
 mod torch_file;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ndarray::Array1;
 use serde::Serialize;
 
-use super::{Dataset, ElementType, Head, Reading, open_head, read_rows};
+use super::atomic::sync_folder;
+use super::folder::{is_folder, read_dir};
+use super::{Dataset, ElementType, Head, Reading, open_head, read_rows, write_bytes};
 use crate::io::observer::Observer;
 use crate::{Error, Result};
 
@@ -137,7 +140,8 @@ impl Conversion {
                 converted.splits.push(write(folder, &name, &data, features, observer)?);
             }
             if let Some(about) = &parts.about {
-                std::fs::copy(about, folder.join("pack.toml")).map_err(Error::io("copy", about))?;
+                let text = std::fs::read(about).map_err(Error::io("read", about))?;
+                write_bytes(folder.join("pack.toml"), &text)?;
             }
             head.iter().try_for_each(|head| write_head(&folder.join("head.safetensors"), head))
         })?;
@@ -235,9 +239,7 @@ fn write(
     observer: &dyn Observer,
 ) -> Result<ConvertedSplit> {
     let path = folder.join(format!("{name}.safetensors"));
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    }
+    create_folder_of(&path)?;
     let labels = data.labels().map(|labels| labels.read(0..labels.len())).transpose()?;
     // Labels of out-of-distribution rows are no classes of the network where they are negative.
     let labels = labels
@@ -268,6 +270,16 @@ fn check_names(splits: &[Named]) -> Result<()> {
     Ok(())
 }
 
+/// Makes the folder that a file of a new pack belongs into.
+fn create_folder_of(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) if !is_folder(parent)? => {
+            std::fs::create_dir_all(parent).map_err(Error::io("create", parent))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_width(name: &str, data: &Dataset<'_>, width: usize) -> Result<()> {
     if data.width() == width {
         return Ok(());
@@ -281,9 +293,11 @@ fn check_width(name: &str, data: &Dataset<'_>, width: usize) -> Result<()> {
 
 /// Says, before any work, that a folder is there already.
 fn check_new(folder: &Path) -> Result<()> {
-    let taken = match std::fs::read_dir(folder) {
+    let taken = match read_dir(folder) {
         Ok(mut entries) => entries.next().is_some(),
-        Err(_) => folder.exists(),
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) if error.kind() == ErrorKind::NotADirectory => true,
+        Err(error) => return Err(Error::io("read", folder)(error)),
     };
     if !taken {
         return Ok(());
@@ -295,7 +309,7 @@ fn check_new(folder: &Path) -> Result<()> {
     ))
 }
 
-/// Fills a folder beside the place and renames it: what is there is whole.
+/// Fills a folder beside the place and renames it: what is there is whole, and on the disk.
 fn in_new_folder(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -310,10 +324,23 @@ fn in_new_folder(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Resul
     let inner = work.path().join("pack");
     std::fs::create_dir(&inner).map_err(Error::io("create", &inner))?;
     fill(&inner)?;
+    sync_folders(&inner)?;
     if folder.is_dir() {
         std::fs::remove_dir(folder).map_err(Error::io("replace", folder))?;
     }
-    std::fs::rename(&inner, folder).map_err(Error::io("create", folder))
+    std::fs::rename(&inner, folder).map_err(Error::io("create", folder))?;
+    sync_folder(parent).map_err(Error::io("write", folder))
+}
+
+/// Puts the names in a folder, and in the folders in it, on the disk.
+fn sync_folders(folder: &Path) -> Result<()> {
+    for entry in read_dir(folder).map_err(Error::io("read", folder))? {
+        let path = entry.map_err(Error::io("read", folder))?.path();
+        if is_folder(&path)? {
+            sync_folders(&path)?;
+        }
+    }
+    sync_folder(folder).map_err(Error::io("write", folder))
 }
 
 impl Head {

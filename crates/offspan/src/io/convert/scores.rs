@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::source::check_set_name;
-use super::{check_new, in_new_folder};
+use super::{check_new, create_folder_of, in_new_folder};
 use crate::io::{read_scores, write_npy_f64};
 use crate::{Error, Result};
 
@@ -34,9 +34,7 @@ pub fn convert_scores(
     in_new_folder(folder, |folder| {
         sets.iter().try_for_each(|(name, scores)| {
             let path = folder.join(format!("{name}.npy"));
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-            }
+            create_folder_of(&path)?;
             write_npy_f64(path, scores)
         })
     })?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Conversion;
 use super::hugging_face::{Role, SplitFiles, role, splits};
 use super::torch_file;
-use crate::io::folder::stem;
+use crate::io::folder::{is_there, stem};
 use crate::io::observer::Observer;
 use crate::io::pack_file::Described;
 use crate::io::{
@@ -58,7 +58,8 @@ impl Parts {
         };
         if let (Some(pack), Some(folder)) = (pack, &conversion.source) {
             parts.head = pack.head;
-            parts.about = Some(folder.join("pack.toml")).filter(|path| path.is_file());
+            let about = folder.join("pack.toml");
+            parts.about = is_there(&about)?.then_some(about);
             (parts.train, parts.test, parts.calibrate) =
                 (Some(pack.train), pack.test, pack.calibrate);
             let named = Described::read(folder)?.shifted;
