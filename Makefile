@@ -144,7 +144,7 @@ bench-serve:
 	cargo build --release --locked -p offspan-server --example load
 	python3 bench/serve.py $(BENCH)
 
-# Every method that can be exported, in ONNX Runtime and PyTorch, against the library on packs, as one table. Needs the
+# Every method that can be exported, in ONNX Runtime, rten and PyTorch, against the library on packs, as tables. Needs the
 # environments of `make test-python`: make parity PACKS="folder folder"
 parity:
 	python3 python/tools/parity.py $(PACKS)

@@ -1,4 +1,4 @@
-"""How closely exported detectors agree with the library on packs, as a table for docs/export.md.
+"""How closely exported detectors agree with the library on packs, in ONNX Runtime and in rten.
 
 python3 python/tools/onnx_parity.py PACK... [--method NAME,...] [--rows N] [--json]
 
@@ -14,11 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python" / "tests" / "with_onnx"))
 
 from parity_table import Request  # noqa: E402
-from runtime import gap, offspan, read, run, scores_of, session, wrong_decisions  # noqa: E402
+from runtime import gap, gap_of_rten, offspan, read, run, scores_of, session, wrong_decisions  # noqa: E402
 
 METHODS = (
     "auto,kpca-rff,kpca-nys,kpca-ensemble,pca,energy,msp,gen,gradnorm,mahalanobis,mahalanobis-pp,ssd,knn,nnguide,she,"
@@ -36,7 +38,7 @@ def main() -> None:
 
 
 def cell(command_line: str, pack: Path, method: str, most: int | None) -> str:
-    """The largest gap over all sets, and how many of the decisions differ."""
+    """The largest gap over all sets, in ONNX Runtime and in rten, and how many of the former's decisions differ."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         detector, exported = folder / "net.offspan", folder / "net.onnx"
@@ -45,18 +47,25 @@ def cell(command_line: str, pack: Path, method: str, most: int | None) -> str:
         model = session(exported)
         threshold = json.loads(offspan(command_line, "inspect", detector, "--json"))["info"]["threshold"]["value"]
         worst, differ, count = 0.0, 0, 0
+        worst_of_rten: float | None = 0.0
         for path in [pack / "test.safetensors", *sorted((pack / "ood").glob("*.safetensors"))]:
             rows = {name: array[:most] for name, array in read(path).items()}
             expected = scores_of(command_line, detector, model, rows, folder)
+            largest = abs(expected[np.isfinite(expected)]).max()
             for start in range(0, len(expected), BATCH):
                 part = {name: array[start : start + BATCH] for name, array in rows.items()}
                 outputs = run(model, part)
                 scores = expected[start : start + BATCH]
-                # The bar is a share of the largest score of the set.
-                worst = max(worst, gap(scores, outputs["score"]) * abs(scores).max() / abs(expected).max())
+                # The bar is a share of the largest score of the set; those that are not finite must be the same.
+                finite = scores[np.isfinite(scores)]
+                share = abs(finite).max(initial=0.0) / largest
+                worst = max(worst, gap(scores, outputs["score"]) * share)
                 differ += wrong_decisions(scores, threshold, outputs["is_ood"])
                 count += len(scores)
-        return f"{worst:.0e}" + (f" ({differ} of {count} decisions)" if differ else "")
+            by_rten = gap_of_rten(command_line, exported, model, rows, expected, folder)
+            worst_of_rten = None if by_rten is None or worst_of_rten is None else max(worst_of_rten, by_rten)
+        other = "–" if worst_of_rten is None else f"{worst_of_rten:.0e}"
+        return f"{worst:.0e}" + (f" ({differ} of {count} decisions)" if differ else "") + f", {other}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""How closely every method that can be exported agrees with the library on packs, in ONNX Runtime and in PyTorch.
+"""How closely every method that can be exported agrees with the library on packs, in ONNX Runtime, rten and PyTorch.
 
 python3 python/tools/parity.py PACK... [--method NAME,...] [--rows N]
 
-Prints one Markdown table: for each method and pack the largest difference as a share of the largest score, in ONNX
-Runtime, in PyTorch with float32 and with float64; `–` where a pack does not have what the method needs (the reason is
-told on the way). Scores up to 2000 rows of each set. Needs a build of the command line and the environments in
-target/python that `run_tests.py --only onnx` and `--only torch` make.
+Prints one Markdown table for each pack: for each method the largest difference as a share of the largest score, in ONNX
+Runtime, in rten, and in PyTorch with float32 and with float64; `–` where a pack does not have what the method needs
+(the reason is told on the way), and for rten where a graph has more than one input, which `extract` does not run.
+Scores up to 2000 rows of each set. Needs a build of the command line and the environments in target/python that
+`run_tests.py --only onnx` and `--only torch` make.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from parity_table import Request
 
 #: Rows of each set, at most.
 ROWS = 2000
-#: The environment of each tool. PyTorch tells float32 and float64 in one cell, one after the other.
+#: The environment of each tool. Each tells two numbers in one cell: ONNX Runtime and rten, float32 and float64.
 TOOLS = {"onnx": "onnx_parity.py", "torch": "torch_parity.py"}
 
 
@@ -45,15 +46,14 @@ def main() -> None:
                 print(f"{environment}, {cell['method']}, {cell['pack']}: {cell['found']}", file=sys.stderr, flush=True)
         if running.returncode:
             sys.exit(f"{tool} has failed")
-    print("| method |", " | ".join(f"{pack.name}: ONNX Runtime | float32 | float64" for pack in request.packs), "|")
-    print("|---|" + "---:|" * 3 * len(request.packs))
-    for method in methods:
-        cells = []
-        for pack in request.packs:
-            cells.append(found["onnx", method, pack.name])
-            single, _, double = found["torch", method, pack.name].partition(", ")
-            cells += [single, double or "–"]
-        print(f"| `{method}` |", " | ".join(cells), "|")
+    for pack in request.packs:
+        print(f"\n`{pack.name}`:\n\n| method | ONNX Runtime | rten | PyTorch, float32 | float64 |\n|---|" + "---:|" * 4)
+        for method in methods:
+            cells = []
+            for environment in TOOLS:
+                first, _, second = found[environment, method, pack.name].partition(", ")
+                cells += [first, second or "–"]
+            print(f"| `{method}` |", " | ".join(cells), "|")
 
 
 def exportable() -> list[str]:

@@ -4,6 +4,7 @@
 //! [`export`] makes a model of a detector, [`attach`] puts it behind another model, and [`save`] writes either. With the
 //! feature `extract`, an [`Extractor`] runs a model over images or arrays and writes a pack.
 
+mod channel_axis;
 #[cfg(feature = "extract")]
 mod data;
 mod export;

@@ -311,6 +311,13 @@ fn a_detector_goes_behind_the_value_it_was_fitted_with() {
                 let mut network = network.clone();
                 network.opset_import[0].version = Some(opset);
                 let fitted = fitted(&network, wanted);
+                // Channels of the maps, which convolutions have first whatever the images have.
+                let width = match wanted {
+                    "maps:none" => 7 * 64,
+                    "r1:avg" => 5,
+                    _ => 7,
+                };
+                assert_eq!(fitted.detector.info().training.width, width, "{wanted}");
                 let guarded = fitted.gives_its_scores(&network, &fitted.options());
                 let said = |name: &str| {
                     let entries = &guarded.metadata_props;

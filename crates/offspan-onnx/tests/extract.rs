@@ -191,6 +191,43 @@ fn channels_may_be_last_and_the_shape_tells() {
 }
 
 #[test]
+fn maps_behind_convolutions_have_their_channels_first_whatever_the_images_have() {
+    for wanted in [&[][..], &["maps:avg".parse().unwrap()]] {
+        let mut options = plain_options();
+        options.maps = Maps::Find;
+        options.feature_tensors = wanted.to_vec();
+        check_network(&Place::new(), &channels_last_network(), options);
+    }
+}
+
+#[test]
+fn weights_may_be_listed_as_inputs_too() {
+    let mut model = network(-1);
+    model.ir_version = Some(3);
+    let graph = model.graph.as_mut().unwrap();
+    let weights = graph.initializer.iter().map(|weight| value(weight.name(), &weight.dims));
+    graph.input = weights.chain(graph.input.iter().cloned()).collect();
+    check_network(&Place::new(), &model, plain_options());
+}
+
+#[test]
+fn arrays_beside_images_leave_what_is_known_of_the_images() {
+    let place = Place::new();
+    place.image("images/1.png", 1);
+    let path = place.model(&network(-1));
+    let run = |data: Data, options: ExtractOptions, split: SplitName| {
+        let mut extractor = Extractor::new(&path, options).unwrap();
+        extractor.extract(&data, &place.path("pack"), &split, &Silent).unwrap();
+    };
+    run(Data::open(&place.path("images"), None).unwrap(), plain_options(), SplitName::Train);
+    let array = place.array("x.npy", &[1, 3, 8, 8], &planes(1));
+    run(Data::open(&array, None).unwrap(), ExtractOptions::default(), SplitName::Test);
+    let source = PackFile::read(&place.path("pack")).unwrap();
+    let source = source.source(&place.path("pack")).unwrap().unwrap();
+    assert_eq!(source.preprocess.unwrap()["layout"], "nchw");
+}
+
+#[test]
 fn other_versions_of_operators_run_too() {
     for version in [11, 13, 15, 18, 21] {
         let mut model = perceptron();
@@ -226,14 +263,15 @@ fn weights_may_lie_in_files_beside_the_model() {
     let place = Place::new();
     let mut model = network(-1);
     let mut data = vec![0_u8; 16];
-    for tensor in &mut model.graph.as_mut().unwrap().initializer {
+    for (index, tensor) in model.graph.as_mut().unwrap().initializer.iter_mut().enumerate() {
         let raw = tensor.raw_data.take().unwrap();
+        let here = ["", "./"][index % 2];
         let entry = |key: &str, value: String| StringStringEntryProto {
             key: Some(key.to_owned()),
             value: Some(value),
         };
         tensor.external_data = vec![
-            entry("location", "model.onnx.data".to_owned()),
+            entry("location", format!("{here}model.onnx.data")),
             entry("offset", data.len().to_string()),
             entry("length", raw.len().to_string()),
         ];
@@ -553,6 +591,96 @@ fn bad_images_stop_a_run_or_are_named_and_skipped() {
     assert_eq!(names, ["1.png", "3.png"]);
     let split = open_dataset(place.path("pack/train.safetensors"), None).unwrap();
     near(rows(&split).row(1).to_vec(), &network_by_hand(&planes(3)).1);
+}
+
+/// Images that keep their sizes, of which the third does not fit the network.
+#[test]
+fn rows_of_a_batch_that_failed_are_not_there_twice_when_the_run_goes_on() {
+    let place = Place::new();
+    for seed in 1..=4 {
+        place.image(&format!("images/{seed}.png"), seed);
+    }
+    RgbImage::new(9, 9).save(place.path("images/4.png")).unwrap();
+    let path = place.model(&network(-1));
+    let mut options = plain_options();
+    options.batch = NonZeroUsize::new(2);
+    let run = |options: &ExtractOptions| {
+        let data = Data::open(&place.path("images"), None).unwrap();
+        let mut extractor = Extractor::new(&path, options.clone()).unwrap();
+        extractor.extract(&data, &place.path("pack"), &SplitName::Train, &Silent)
+    };
+    let stopped = run(&options).unwrap_err().to_string();
+    assert!(stopped.contains("4.png: expected rows of [3, 8, 8]"), "{stopped}");
+    place.image("images/4.png", 4);
+    options.resume = true;
+    let report = run(&options).unwrap();
+    assert_eq!((report.rows, report.resumed), (4, 2));
+    let split = open_dataset(place.path("pack/train.safetensors"), None).unwrap();
+    for seed in 1..=4 {
+        near(rows(&split).row(seed as usize - 1).to_vec(), &network_by_hand(&planes(seed)).1);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_images_need_not_be_text() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    place.image("images/1.png", 1);
+    for name in [&b"\xff-good.png"[..], b"\xfe-bad.png"] {
+        let path = place.path("images").join(std::ffi::OsStr::from_bytes(name));
+        std::fs::copy(place.path("images/1.png"), &path).unwrap();
+        if name.ends_with(b"bad.png") {
+            std::fs::write(&path, "no image").unwrap();
+        }
+    }
+    let data = Data::open(&place.path("images"), None).unwrap();
+    let mut options = plain_options();
+    options.on_error = OnError::Skip;
+    let mut extractor = Extractor::new(place.model(&network(-1)), options).unwrap();
+    let report = extractor.extract(&data, &place.path("pack"), &SplitName::Train, &Silent).unwrap();
+    assert_eq!((report.rows, report.skipped.len()), (2, 1));
+    let kept = Extractor::kept_rows(&data, &report);
+    assert_eq!(kept[1].file_name().unwrap().as_bytes(), b"\xff-good.png");
+    assert!(serde_json::to_string(&report.skipped).unwrap().contains("-bad.png"));
+}
+
+#[test]
+fn a_last_layer_that_is_not_the_models_is_not_replaced() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("pack")).unwrap();
+    std::fs::write(place.path("pack/head.safetensors"), "somebody's").unwrap();
+    let path = place.model(&perceptron());
+    let data = array_of_rows(&place, 3);
+    let mut options = ExtractOptions::default();
+    let run = |options: &ExtractOptions| {
+        let mut extractor = Extractor::new(&path, options.clone()).unwrap();
+        extractor.extract(&data, &place.path("pack"), &SplitName::Train, &Silent)
+    };
+    let refused = run(&options).unwrap_err().to_string();
+    assert!(refused.contains("last layer is another one than the model's"), "{refused}");
+    assert_eq!(std::fs::read(place.path("pack/head.safetensors")).unwrap(), b"somebody's");
+    options.force = true;
+    run(&options).unwrap();
+    assert!(open_head(place.path("pack/head.safetensors")).is_ok());
+}
+
+#[test]
+fn numbers_that_half_precision_does_not_have_are_refused() {
+    let place = Place::new();
+    let inputs: Vec<f32> = numbers(12, 8).iter().map(|x| 1e6 * x).collect();
+    let data = Data::open(&place.array("x.npy", &[2, 6], &inputs), None).unwrap();
+    let mut options = ExtractOptions::default();
+    options.half_precision = true;
+    let mut extractor = Extractor::new(place.model(&perceptron()), options).unwrap();
+    let refused = extractor.extract(&data, &place.path("pack"), &SplitName::Train, &Silent);
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("--type: expected f32, got f16, and the network gives"),
+        "{refused}"
+    );
+    assert!(!place.path("pack/train.safetensors").exists());
 }
 
 #[test]

@@ -56,8 +56,10 @@ def placement(model: nn.Module) -> tuple[torch.device | None, torch.dtype | None
 def to_network(value: Any, device: torch.device | None, dtype: torch.dtype | None) -> Any:
     """Inputs where the network is; floating-point ones also in its type (a half network takes half images)."""
     if isinstance(value, Tensor):
-        # Where the loader pins its memory, the copy goes on beside the work.
-        return value.to(device=device, dtype=dtype if value.is_floating_point() else None, non_blocking=True)
+        # Where the loader pins its memory, the copy to a device goes on beside the work. One to the CPU would be read
+        # before it has arrived.
+        beside = device is not None and device.type != "cpu"
+        return value.to(device=device, dtype=dtype if value.is_floating_point() else None, non_blocking=beside)
     if isinstance(value, Mapping):
         return {key: to_network(entry, device, dtype) for key, entry in value.items()}
     if isinstance(value, (tuple, list)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -71,6 +72,32 @@ def run(model: onnxruntime.InferenceSession, rows: dict[str, np.ndarray], **more
     asked = {value.name: rows[value.name].astype(np.float32) for value in model.get_inputs()}
     names = [value.name for value in model.get_outputs()]
     return dict(zip(names, model.run(names, {**asked, **more})))
+
+
+def gap_of_rten(
+    command_line: str,
+    exported: Path,
+    model: onnxruntime.InferenceSession,
+    rows: dict[str, np.ndarray],
+    expected: np.ndarray,
+    folder: Path,
+) -> float | None:
+    """The gap of scores by rten, which the command line runs models by; None for a model with more than one input.
+
+    A detector's score is one of its values, so `extract` takes it as features. It leaves out rows without a finite one.
+    """
+    asked = [value.name for value in model.get_inputs()]
+    if len(asked) != 1:
+        return None
+    given, pack = folder / "rten.npy", folder / "rten"
+    np.save(given, rows[asked[0]].astype(np.float32))
+    shutil.rmtree(pack, ignore_errors=True)
+    words = ("--feature-tensor", "score:none", "--batch", "256", "--on-error", "skip", "--json", "-o", pack)
+    skipped = json.loads(offspan(command_line, "extract", exported, given, *words))["splits"][0]["skipped"]
+    left_out = {int(row["path"].rpartition(", row ")[2]) for row in skipped}
+    is_left_out = np.array([row in left_out for row in range(len(expected))])
+    assert np.isinf(expected[is_left_out]).all(), "rten gives no finite score for a row that has one"
+    return gap(expected[~is_left_out], read(pack / "train.safetensors")["features"][:, 0])
 
 
 def scores_of(

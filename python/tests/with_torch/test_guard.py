@@ -18,6 +18,7 @@ from torch_networks import Convolutional, ConvolutionalHead, Softmax, Tokens, ba
 
 import offspan
 from offspan.torch import Guarded, GuardedOutput, NativeDetector, extract, guard
+from offspan.torch._network import to_network
 
 OPTIONS = {"landmarks": 64}
 
@@ -65,6 +66,20 @@ def test_the_network_is_left_as_it_was(network):
     assert hooks(network) == 0
     for name, value in network.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def test_only_copies_to_a_device_go_on_beside_the_work(monkeypatch):
+    said = []
+    plain = torch.Tensor.to
+
+    def to(tensor, *args, **kwargs):
+        said.append(kwargs.pop("non_blocking"))
+        return plain(tensor, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    for device in ("cpu", "meta"):
+        to_network((torch.ones(2), {"mask": torch.ones(2, dtype=torch.int64)}), torch.device(device), torch.float64)
+    assert said == [False, False, True, True]
 
 
 def test_hooks_do_not_stay_where_a_fit_fails(network):

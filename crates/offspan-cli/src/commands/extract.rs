@@ -1,11 +1,11 @@
 //! `offspan extract`: a model and its data in, a pack out.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use offspan::io::Content;
+use offspan::io::{Content, FileLock};
 use offspan_onnx::{Data, Extractor, PackFile, Split, SplitReport, find_splits};
 use serde_json::{Value, json};
 
@@ -36,19 +36,25 @@ pub(crate) fn run(args: &ExtractArgs) -> Outcome {
     };
     let folders: Vec<PathBuf> =
         extractor.sources().iter().map(|(label, _)| folder(label)).collect();
+    // Kept to the end: of two runs with one pack, the second is told at once.
+    let _lock = PackLock::of(&args.output)?;
+    let mut classes = PackFile::read(&folders[0])?.classes();
     let mut waiting = Vec::new();
     for split in splits {
         let files: Vec<PathBuf> = folders.iter().map(|folder| split.name.file(folder)).collect();
-        if args.resume && files.iter().all(|file| file.is_file()) {
+        let begun = args.resume && Extractor::was_begun(&args.output, &split.name);
+        if args.resume && !begun && files.iter().all(|file| file.is_file()) {
+            let data = open(args, &split, classes.as_deref())?;
+            extractor.check_finished(&data, &args.output)?;
             crate::output::remark(&format!("note: {} is there already and stays", split.name));
             continue;
         }
-        for file in files.iter().filter(|file| file.exists()) {
+        // A run that ended between its files and its last note has left both.
+        for file in files.iter().filter(|file| file.exists() && !begun) {
             guard.new_file(file, Content::Tensors)?;
         }
         waiting.push(split);
     }
-    let mut classes = PackFile::read(&folders[0])?.classes();
     let mut done = Vec::new();
     for split in waiting {
         let data = open(args, &split, classes.as_deref())?;
@@ -66,6 +72,35 @@ pub(crate) fn run(args: &ExtractArgs) -> Outcome {
         || in_words(args, &extractor, &folders, &done, seconds),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A pack that no other process extracts into.
+struct PackLock {
+    lock: Option<FileLock>,
+    /// The folder, if it was made for the lock.
+    made: Option<PathBuf>,
+}
+
+impl PackLock {
+    fn of(pack: &Path) -> Result<Self, Failure> {
+        let made = (!pack.exists()).then(|| pack.to_owned());
+        std::fs::create_dir_all(pack).map_err(|error| offspan::Error::Io {
+            action: "create",
+            path: pack.to_owned(),
+            source: error,
+        })?;
+        Ok(PackLock { lock: Some(FileLock::try_new(pack.join("pack.toml"))?), made })
+    }
+}
+
+impl Drop for PackLock {
+    fn drop(&mut self) {
+        drop(self.lock.take());
+        // Of a run that was refused nothing stays; a folder with anything in it does.
+        if let Some(folder) = &self.made {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 fn open(args: &ExtractArgs, split: &Split, classes: Option<&[String]>) -> Result<Data, Failure> {
@@ -91,14 +126,14 @@ fn document(
         .sources()
         .iter()
         .zip(folders)
-        .map(|((_, source), folder)| json!({ "pack": folder, "source": source }))
+        .map(|((_, source), folder)| json!({ "pack": in_letters(folder), "source": source }))
         .collect();
     let splits: Vec<Value> = done
         .iter()
         .map(|(split, report)| {
             json!({
                 "split": split.name.to_string(),
-                "data": split.path,
+                "data": in_letters(&split.path),
                 "rows": report.rows,
                 "resumed": report.resumed,
                 "skipped": report.skipped,
@@ -110,13 +145,18 @@ fn document(
     let (opset, input) = extractor.about();
     json!({
         "schema": "offspan.extract/1",
-        "model": args.model,
+        "model": in_letters(&args.model),
         "opset": opset,
         "input": input,
         "packs": packs,
         "splits": splits,
         "seconds": seconds,
     })
+}
+
+/// A path in JSON; bytes that are no text are replaced.
+fn in_letters(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 fn in_words(

@@ -132,12 +132,17 @@ fn without_model(args: &FitArgs, is_model: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The model that gave a pack its features, where the pack tells.
+/// The model that gave a pack's training rows their features, where the pack tells.
 pub(crate) fn source_of_pack(path: &Path) -> Result<Option<ModelSource>, Failure> {
     if !path.is_dir() {
         return Ok(None);
     }
-    Ok(PackFile::read(path)?.source(path)?)
+    let file = PackFile::read(path)?;
+    // Other splits may have been added to training rows from elsewhere.
+    if !file.has_split(&SplitName::Train.to_string()) {
+        return Ok(None);
+    }
+    Ok(file.source(path)?)
 }
 
 /// Rows to score, by the model that the detector was fitted with.

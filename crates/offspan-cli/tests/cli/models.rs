@@ -243,6 +243,82 @@ fn what_is_there_stays_and_a_stopped_run_goes_on() {
 }
 
 #[test]
+fn a_finished_split_of_another_model_or_other_steps_does_not_stay_unsaid() {
+    let place = place_with_network();
+    place.run(&format!("extract net.onnx all -o pack {AS_THEY_ARE}")).fine();
+    let mut other = network(-1);
+    other.graph.as_mut().unwrap().initializer[0] = random("w1", &[5, 3, 3, 3], 12345);
+    place.write("other.onnx", bytes(&other));
+    for line in [
+        format!("extract other.onnx all -o pack --resume {AS_THEY_ARE}"),
+        "extract net.onnx all -o pack --resume --preprocess none --scale 1/127.5".to_owned(),
+    ] {
+        let refused = place.run(&line).refused();
+        assert!(refused.contains("the pack's other splits come from"), "{line}: {refused}");
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_behind_its_file_and_before_its_notes_is_finished() {
+    let place = place_with_network();
+    write_images(&place, "many", "ramp", 40);
+    place.run(&format!("extract net.onnx many -o whole {AS_THEY_ARE}")).fine();
+    place.write("many/030.png", "no image");
+    let line = format!("extract net.onnx many -o pack --batch 8 {AS_THEY_ARE}");
+    place.run(&line).refused();
+    picture("ramp", 30).save(place.path("many/030.png")).unwrap();
+    std::fs::copy(place.path("whole/train.safetensors"), place.path("pack/train.safetensors"))
+        .unwrap();
+    place.run(&format!("{line} --resume")).fine();
+    for file in ["train.safetensors", "head.safetensors", "pack.toml"] {
+        let [pack, whole] = ["pack", "whole"].map(|pack| place.read(&format!("{pack}/{file}")));
+        assert!(pack == whole, "{file}");
+    }
+    assert!(!place.has("pack/.extract-train"));
+}
+
+#[test]
+fn training_rows_from_elsewhere_are_not_said_to_be_the_models() {
+    let place = place_with_network();
+    place.run(&format!("extract net.onnx all -o whole {AS_THEY_ARE}")).fine();
+    std::fs::create_dir(place.path("pack")).unwrap();
+    std::fs::copy(place.path("whole/train.safetensors"), place.path("pack/train.safetensors"))
+        .unwrap();
+    place.run(&format!("extract net.onnx all/test --split test -o pack {AS_THEY_ARE}")).fine();
+    let fitted = place.run("fit pack --method pca --hold-out 0 -o net.offspan --json").json();
+    assert!(fitted["info"]["source"].is_null(), "{}", fitted["info"]["source"]);
+}
+
+#[test]
+fn of_two_runs_with_one_pack_the_second_is_told() {
+    let place = place_with_network();
+    std::fs::create_dir(place.path("pack")).unwrap();
+    let lock = offspan::io::FileLock::try_new(place.path("pack/pack.toml")).unwrap();
+    let line = format!("extract net.onnx all -o pack {AS_THEY_ARE}");
+    let refused = place.run(&line).refused();
+    assert!(refused.contains("pack/pack.toml is in use: process"), "{refused}");
+    drop(lock);
+    place.run(&line).fine();
+    assert!(!place.has("pack/pack.toml.lock"));
+    // Of a run that is refused no folder stays.
+    place.run("extract net.onnx all -o other --crop 9").refused();
+    assert!(!place.has("other"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_no_text_are_shown_as_far_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = place_with_network();
+    let bad = place.path("all/test/flat").join(std::ffi::OsStr::from_bytes(b"\xff.png"));
+    std::fs::write(bad, "no image").unwrap();
+    let line = format!("extract net.onnx all -o pack --on-error skip --json {AS_THEY_ARE}");
+    let document = place.run(&line).json();
+    assert_eq!(document["splits"][1]["skipped"][0]["path"], "all/test/flat/\u{fffd}.png");
+}
+
+#[test]
 fn flags_that_do_not_go_together_are_refused() {
     let place = place_with_network();
     place.run(&format!("fit net.onnx all -o net.offspan {AS_THEY_ARE}")).fine();

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use offspan::graph::{Element, Size};
 use offspan::io::ONNX_METADATA;
-use offspan::{Detector, Error, Result};
+use offspan::{Detector, Error, ModelSource, Result};
 
 use super::messages::{data_type, value_info, whole_numbers};
 use super::node::{Writer, int};
 use super::{is_own_domain, metadata, name_outputs, write_graph};
+use crate::channel_axis::are_channels_last;
 use crate::graph_search::{HeadPlace, find_head};
 use crate::nodes::inner;
 use crate::pool::{Pool, name_and_pool};
@@ -180,7 +181,7 @@ fn choose(
             options.model_hash.as_deref().unwrap_or("a model without a hash")
         ));
     }
-    let fitted_pool = |source: &offspan::ModelSource| {
+    let fitted_pool = |source: &ModelSource| {
         let pool = source.pool.parse::<Pool>();
         pool.map_err(|reason| format!("the detector says how features are pooled: {reason}"))
     };
@@ -290,9 +291,12 @@ fn steps(
         (Pool::Cls, _) => (None, None),
         (Pool::Avg | Pool::Max, _) => {
             let op = if pool == Pool::Max { "ReduceMax" } else { "ReduceMean" };
+            let (input, of_input) = input_with_channels_last(detector, graph, known);
+            let told = are_channels_last(graph, name, (input, of_input));
             // Tokens have their channels last, whatever images have.
+            let are_last = told.unwrap_or(rank == 3 || of_input);
             let last = rank as i64 - 1;
-            let (axes, channels) = if rank == 3 || has_channels_last(detector, graph, known) {
+            let (axes, channels) = if are_last {
                 ((1..last).collect(), shape[rank - 1])
             } else {
                 ((2..=last).collect(), shape[1])
@@ -312,17 +316,25 @@ fn steps(
     }
 }
 
-/// Whether maps have their channels last, as the network's images have them.
-fn has_channels_last(detector: &Detector, graph: &GraphProto, known: &Known<'_>) -> bool {
+/// The name of the network's input, and whether it has its channels last.
+fn input_with_channels_last<'a>(
+    detector: &Detector,
+    graph: &'a GraphProto,
+    known: &Known<'_>,
+) -> (&'a str, bool) {
+    // Weights may be listed as inputs, too.
+    let is_weight = |name: &str| graph.initializer.iter().any(|tensor| tensor.name() == name);
+    let input = graph.input.iter().find(|input| !is_weight(input.name()));
+    let input = input.map_or("", |input| input.name());
     let source = detector.info().source.as_ref();
     let steps = source.and_then(|source| source.preprocess.as_ref());
     if let Some(layout) = steps.and_then(|steps| steps.get("layout")?.as_str()) {
-        return layout == "nhwc";
+        return (input, layout == "nhwc");
     }
     // Arrays have no layout; the axis with 1 or 3 entries tells it.
-    let images = graph.input.iter().find_map(|input| known.shape_of(input.name()));
     let is_channels = |size: Option<u64>| matches!(size, Some(1 | 3));
-    matches!(images.map(Vec::as_slice), Some(&[_, first, _, last]) if is_channels(last) && !is_channels(first))
+    let shape = known.shape_of(input).map(Vec::as_slice);
+    (input, matches!(shape, Some(&[_, first, _, last]) if is_channels(last) && !is_channels(first)))
 }
 
 /// Fails if the file says that a value holds something else than reals.

@@ -20,7 +20,7 @@ use std::time::UNIX_EPOCH;
 use offspan::{ModelSource, Observer};
 use prost::Message;
 use toml::Table;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::data::{Data, Inputs, SplitName};
 use crate::image::prepare::Preparer;
@@ -117,7 +117,7 @@ impl Extractor {
 
     fn of_plan(
         model: OnnxModel,
-        plan: Plan,
+        mut plan: Plan,
         options: ExtractOptions,
         preprocess: Option<Preprocess>,
     ) -> InputResult<Self> {
@@ -126,6 +126,7 @@ impl Extractor {
         // What are no images has no layout; maps of it are taken to have channels first.
         let layout =
             input.images(told).map_or(told.unwrap_or(Layout::Nchw), |images| images.layout);
+        plan.find_channels(model.graph(), &input.name, layout);
         if let (Some(fixed), Some(asked)) = (input.fixed_rows(), options.batch)
             && fixed != asked.get()
         {
@@ -198,8 +199,7 @@ impl Extractor {
         observer: &dyn Observer,
     ) -> InputResult<SplitReport> {
         let preparer = self.prepare(data)?;
-        let folders: Vec<PathBuf> =
-            self.plan.layers.iter().map(|layer| pack.join(&layer.label)).collect();
+        let folders = self.folders(pack);
         let described = self.describe(&folders, data)?;
         let mut parts = self.begin(data, pack, split, observer)?;
         let resumed = parts.state.rows;
@@ -225,18 +225,20 @@ impl Extractor {
                 head_file::write(folder, head)?;
             }
             let classes = split.has_classes().then(|| data.classes()).flatten();
-            about.add(
-                &self.source(layer),
-                classes,
-                &split.to_string(),
-                self.split_table(data, &parts),
-            )?;
+            let mut source = self.source(layer);
+            // Arrays know nothing of the steps that other splits' images went through.
+            if source.preprocess.is_none()
+                && let Some(known) = about.source(folder)?
+            {
+                source.preprocess = known.preprocess;
+            }
+            about.add(&source, classes, &split.to_string(), self.split_table(data, &parts))?;
             about.write(folder)?;
             files.push(file);
         }
         let report = SplitReport {
             rows: parts.state.rows,
-            skipped: parts.state.skipped.clone(),
+            skipped: parts.state.skipped.iter().map(|skipped| skipped.named(data)).collect(),
             ignored: data.ignored.clone(),
             agreement: (data.labels.is_some() && self.plan.logits.is_some())
                 .then(|| parts.state.agreeing as f64 / parts.state.rows as f64),
@@ -245,6 +247,26 @@ impl Extractor {
         };
         parts.remove()?;
         Ok(report)
+    }
+
+    /// Fails if a split that is there already is not what a run over these data would give: another model, value or steps.
+    ///
+    /// # Errors
+    /// If so, or if the pack cannot be read.
+    pub fn check_finished(&mut self, data: &Data, pack: &Path) -> InputResult<()> {
+        self.prepare(data)?;
+        self.describe(&self.folders(pack), data).map(drop)
+    }
+
+    /// Whether a run over a split was begun and not finished: its rows lie beside the pack's files, which may be there as well.
+    #[must_use]
+    pub fn was_begun(pack: &Path, split: &SplitName) -> bool {
+        Parts::exist(&parts_folder(pack, split))
+    }
+
+    /// The pack's folder for each layer.
+    fn folders(&self, pack: &Path) -> Vec<PathBuf> {
+        self.plan.layers.iter().map(|layer| pack.join(&layer.label)).collect()
     }
 
     /// Settles what is done to images, and checks that the model can take the data.
@@ -314,6 +336,9 @@ impl Extractor {
                     ));
                 }
             }
+            if let Some(head) = self.plan.head_of(layer).filter(|_| !self.options.force) {
+                head_file::check(folder, head)?;
+            }
             all.push(file);
         }
         Ok(all)
@@ -327,7 +352,7 @@ impl Extractor {
         split: &SplitName,
         observer: &dyn Observer,
     ) -> InputResult<Parts> {
-        let folder = pack.join(format!(".extract-{}", split.to_string().replace('/', "-")));
+        let folder = parts_folder(pack, split);
         let request = self.request(data);
         let every = self.options.save_every;
         match (Parts::exist(&folder), self.options.resume, self.options.force) {
@@ -349,8 +374,15 @@ impl Extractor {
     /// Hash of everything that decides what comes out.
     fn request(&self, data: &Data) -> String {
         let inputs = match &data.inputs {
-            // By name: a bad image may be mended between two runs.
-            Inputs::Images(images) => serde_json::json!(images),
+            // By name: a bad image may be mended between two runs. Not every name is text.
+            Inputs::Images(images) => {
+                let mut names = Xxh3::new();
+                for path in images {
+                    names.update(path.as_os_str().as_encoded_bytes());
+                    names.update(&[0]);
+                }
+                serde_json::json!([images.len(), format!("{:032x}", names.digest128())])
+            }
             // A file that is changed between two runs is another one, whatever it is called.
             Inputs::Arrays(array) => {
                 let stamp = stamp(Path::new(&data.name));
@@ -363,6 +395,7 @@ impl Extractor {
             sources,
             inputs,
             data.labels,
+            self.layout.to_string(),
             self.options.half_precision,
             self.options.on_error == OnError::Skip,
             self.options.engine.to_string(),
@@ -387,6 +420,11 @@ impl Extractor {
         let all = (0..data.rows()).map(|row| data.row_name(row));
         all.filter(|path| !skipped.contains(path)).collect()
     }
+}
+
+/// Where the rows of a split lie until it is done.
+fn parts_folder(pack: &Path, split: &SplitName) -> PathBuf {
+    pack.join(format!(".extract-{}", split.to_string().replace('/', "-")))
 }
 
 /// Size and time of the last change of a file, in nanoseconds, as far as they can be had.

@@ -58,6 +58,12 @@ impl PackFile {
         Ok(Some(source))
     }
 
+    /// Whether this split is one that was extracted, and not another program's.
+    #[must_use]
+    pub fn has_split(&self, split: &str) -> bool {
+        self.table.get("splits").is_some_and(|splits| splits.get(split).is_some())
+    }
+
     /// The names of the classes in the order of their numbers.
     #[must_use]
     pub fn classes(&self) -> Option<Vec<String>> {

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use half::f16;
 use offspan::io::write_text;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::tensor_file::Part;
+use crate::data::Data;
 use crate::input_error::{InputError, InputResult};
 
 /// The note's file.
 const STATE: &str = "state.json";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How numbers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +60,32 @@ impl Column {
 }
 
 /// An image that gave no row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Skipped {
     /// Its file.
+    #[serde(serialize_with = "in_letters")]
     pub path: PathBuf,
     /// What is wrong with it.
     pub reason: String,
+}
+
+/// A path as text; bytes that are none are replaced.
+fn in_letters<S: Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&path.to_string_lossy())
+}
+
+/// The number of an item that gave no row, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SkippedItem {
+    pub(super) item: usize,
+    pub(super) reason: String,
+}
+
+impl SkippedItem {
+    pub(super) fn named(&self, data: &Data) -> Skipped {
+        Skipped { path: data.row_name(self.item), reason: self.reason.clone() }
+    }
 }
 
 /// How far a run is.
@@ -79,7 +99,7 @@ pub(super) struct State {
     /// Rows that are in the files.
     pub(super) rows: usize,
     /// The numbers of the items that gave these rows are all but the skipped ones.
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedItem>,
     /// Rows whose label is the class with the largest logit.
     pub(super) agreeing: usize,
     columns: Vec<Column>,

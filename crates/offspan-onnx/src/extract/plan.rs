@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use offspan::ModelSource;
 
+use crate::channel_axis::are_channels_last;
 use crate::graph_search::{HeadPlace, find_head};
+use crate::image::Layout;
 use crate::input_error::{InputError, InputResult};
 use crate::model::OnnxModel;
 use crate::pool::{Pool, name_and_pool};
@@ -65,6 +67,14 @@ pub(super) struct Layer {
     pub(super) label: String,
     pub(super) tensor: String,
     pub(super) pool: Pool,
+    /// Where its maps have their channels, as far as the nodes before it tell.
+    pub(super) layout: Option<Layout>,
+}
+
+impl Layer {
+    fn of(label: String, tensor: String, pool: Pool) -> Self {
+        Layer { label, tensor, pool, layout: None }
+    }
 }
 
 /// What a run gives.
@@ -72,6 +82,8 @@ pub(super) struct Plan {
     pub(super) layers: Vec<Layer>,
     pub(super) logits: Option<String>,
     pub(super) maps: Option<String>,
+    /// Where these maps have their channels, likewise.
+    pub(super) maps_layout: Option<Layout>,
     /// The model's last linear layer, if it has one.
     pub(super) head: Option<HeadPlace>,
 }
@@ -93,7 +105,7 @@ impl Plan {
                 )));
             }
             ([], Ok(head)) => {
-                vec![Layer { label: String::new(), tensor: head.features.clone(), pool: Pool::Avg }]
+                vec![Layer::of(String::new(), head.features.clone(), Pool::Avg)]
             }
             (wanted, _) => layers_of(model, wanted)?,
         };
@@ -114,7 +126,7 @@ impl Plan {
             }
         };
         let logits = head.as_ref().map(|head| head.logits.clone());
-        Ok(Plan { layers, logits, maps, head })
+        Ok(Plan { layers, logits, maps, maps_layout: None, head })
     }
 
     /// The same as when a detector was fitted.
@@ -126,11 +138,22 @@ impl Plan {
         let logits = source.logit_tensor.as_ref();
         let maps = source.map_tensor.as_ref();
         Ok(Plan {
-            layers: vec![Layer { label: String::new(), tensor, pool }],
+            layers: vec![Layer::of(String::new(), tensor, pool)],
             logits: logits.map(|name| known(model, "model", name)).transpose()?,
             maps: maps.map(|name| known(model, "model", name)).transpose()?,
+            maps_layout: None,
             head: None,
         })
+    }
+
+    /// Finds out where maps have their channels, for an input with this layout.
+    pub(super) fn find_channels(&mut self, graph: &GraphProto, input: &str, layout: Layout) {
+        let of = |value: &str| {
+            let last = are_channels_last(graph, value, (input, layout == Layout::Nhwc))?;
+            Some(if last { Layout::Nhwc } else { Layout::Nchw })
+        };
+        self.layers.iter_mut().for_each(|layer| layer.layout = of(&layer.tensor));
+        self.maps_layout = self.maps.as_deref().and_then(of);
     }
 
     /// The names of all values, each once.
@@ -173,7 +196,7 @@ fn layers_of(model: &OnnxModel, wanted: &[FeatureTensor]) -> InputResult<Vec<Lay
             ));
         }
         let name = known(model, "feature-tensor", &tensor.name)?;
-        layers.push(Layer { label, tensor: name, pool: tensor.pool.unwrap_or_default() });
+        layers.push(Layer::of(label, name, tensor.pool.unwrap_or_default()));
     }
     Ok(layers)
 }

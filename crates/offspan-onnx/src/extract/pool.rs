@@ -11,8 +11,12 @@ struct Places {
     inner: usize,
 }
 
-/// Rows of vectors. `layout` is that of the network, in which its maps lie, too.
-pub(super) fn pool(value: Value, how: Pool, layout: Layout) -> Result<Value, String> {
+/// Rows of vectors. The layout says where maps have their channels: what the network's nodes told, or else that of its input.
+pub(super) fn pool(
+    value: Value,
+    how: Pool,
+    (told, of_input): (Option<Layout>, Layout),
+) -> Result<Value, String> {
     let Some((&rows, row)) = value.shape.split_first() else {
         return Err("expected a value with rows, got a single number".to_owned());
     };
@@ -20,9 +24,9 @@ pub(super) fn pool(value: Value, how: Pool, layout: Layout) -> Result<Value, Str
     if row.len() <= 1 || how == Pool::None {
         return Ok(Value { shape: vec![rows, width], numbers: value.numbers });
     }
-    let places = match (row, layout) {
-        // Tokens have their channels last, whatever images have.
-        (&[tokens, channels], _) => Places { outer: 1, positions: tokens, inner: channels },
+    // Tokens have their channels last, whatever images have; a first token is asked for of tokens only.
+    let usual = if row.len() == 2 { Layout::Nhwc } else { of_input };
+    let places = match (row, told.filter(|_| how != Pool::Cls).unwrap_or(usual)) {
         (&[channels, ref map @ ..], Layout::Nchw) => {
             Places { outer: channels, positions: map.iter().product(), inner: 1 }
         }
@@ -89,13 +93,19 @@ mod tests {
         let first = || value(&[1, 2, 1, 3], &[1., 2., 6., -1., -2., -3.]);
         let last = || value(&[1, 1, 3, 2], &[1., -1., 2., -2., 6., -3.]);
         for (maps, layout) in [(first(), Layout::Nchw), (last(), Layout::Nhwc)] {
-            assert_eq!(pool(maps, Pool::Avg, layout).unwrap().numbers, [3.0, -2.0]);
+            assert_eq!(pool(maps, Pool::Avg, (None, layout)).unwrap().numbers, [3.0, -2.0]);
         }
         for (maps, layout) in [(first(), Layout::Nchw), (last(), Layout::Nhwc)] {
-            assert_eq!(pool(maps, Pool::Max, layout).unwrap().numbers, [6.0, -1.0]);
+            assert_eq!(pool(maps, Pool::Max, (None, layout)).unwrap().numbers, [6.0, -1.0]);
         }
-        assert_eq!(pool(first(), Pool::None, Layout::Nchw).unwrap().shape, [1, 6]);
-        assert!(pool(first(), Pool::Cls, Layout::Nchw).is_err());
+        // The nodes before the maps count more than the network's input.
+        let told = (Some(Layout::Nchw), Layout::Nhwc);
+        assert_eq!(pool(first(), Pool::Avg, told).unwrap().numbers, [3.0, -2.0]);
+        let signal = value(&[1, 2, 3], &[1., 2., 6., -1., -2., -3.]);
+        assert_eq!(pool(signal, Pool::Avg, told).unwrap().numbers, [3.0, -2.0]);
+        let usual = (None, Layout::Nchw);
+        assert_eq!(pool(first(), Pool::None, usual).unwrap().shape, [1, 6]);
+        assert!(pool(first(), Pool::Cls, usual).is_err());
         let turned = channels_first(last(), Layout::Nhwc).unwrap();
         assert_eq!((turned.shape, turned.numbers), (first().shape, first().numbers));
     }
@@ -104,11 +114,11 @@ mod tests {
     fn tokens_are_pooled_over_tokens_and_vectors_stay() {
         let tokens = || value(&[1, 2, 2], &[1., 2., 3., 6.]);
         for layout in [Layout::Nchw, Layout::Nhwc] {
-            assert_eq!(pool(tokens(), Pool::Avg, layout).unwrap().numbers, [2.0, 4.0]);
-            assert_eq!(pool(tokens(), Pool::Cls, layout).unwrap().numbers, [1.0, 2.0]);
+            assert_eq!(pool(tokens(), Pool::Avg, (None, layout)).unwrap().numbers, [2.0, 4.0]);
+            assert_eq!(pool(tokens(), Pool::Cls, (None, layout)).unwrap().numbers, [1.0, 2.0]);
             let vectors = value(&[2, 2], &[1., 2., 3., 4.]);
-            assert_eq!(pool(vectors, Pool::Max, layout).unwrap().numbers, [1., 2., 3., 4.]);
+            assert_eq!(pool(vectors, Pool::Max, (None, layout)).unwrap().numbers, [1., 2., 3., 4.]);
         }
-        assert!(pool(value(&[], &[1.0]), Pool::Avg, Layout::Nchw).is_err());
+        assert!(pool(value(&[], &[1.0]), Pool::Avg, (None, Layout::Nchw)).is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! What a run gave, as rows of the columns that a split has.
 
+use half::f16;
+
 use super::parts::{Column, Kept, Numbers};
 use super::plan::{Layer, Plan};
 use super::pool::{channels_first, pool};
@@ -16,7 +18,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Pools and reshapes the outputs of a run, of which the first `count` rows are real.
+    /// Pools and reshapes the outputs of a run, of which the first `count` rows are real. Maps whose nodes do not tell where
+    /// their channels are have them as `layout` says.
     pub(super) fn of(
         plan: &Plan,
         outputs: Vec<Value>,
@@ -50,7 +53,7 @@ impl Rows {
             .layers
             .iter()
             .map(|layer| {
-                pool(take(&layer.tensor), layer.pool, layout)
+                pool(take(&layer.tensor), layer.pool, (layer.layout, layout))
                     .map_err(|reason| named(&layer.tensor, reason))
             })
             .collect::<Result<_, String>>()?;
@@ -60,10 +63,10 @@ impl Rows {
                 Err(named(name, format!("expected logits [rows, classes], got {:?}", value.shape)))
             }
         });
-        let maps = plan
-            .maps
-            .as_ref()
-            .map(|name| channels_first(take(name), layout).map_err(|reason| named(name, reason)));
+        let maps_layout = plan.maps_layout.unwrap_or(layout);
+        let maps = plan.maps.as_ref().map(|name| {
+            channels_first(take(name), maps_layout).map_err(|reason| named(name, reason))
+        });
         Ok(Rows { features, logits: logits.transpose()?, maps: maps.transpose()? })
     }
 
@@ -75,6 +78,13 @@ impl Rows {
     /// The first number of a row that is no number.
     pub(super) fn not_finite(&self, row: usize) -> Option<f32> {
         self.values().find_map(|value| row_of(value, row).iter().copied().find(|x| !x.is_finite()))
+    }
+
+    /// The first number of a row that half precision does not have, of those that may be kept in it.
+    pub(super) fn beyond_half(&self, row: usize) -> Option<f32> {
+        let values = self.features.iter().chain(&self.maps);
+        let beyond = |x: &f32| x.is_finite() && f16::from_f32(*x).is_infinite();
+        values.into_iter().find_map(|value| row_of(value, row).iter().copied().find(beyond))
     }
 
     /// The class with the largest logit.

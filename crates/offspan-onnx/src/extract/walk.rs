@@ -6,7 +6,7 @@ use std::thread;
 use offspan::Observer;
 
 use super::batches::{Batch, Maker, batches};
-use super::parts::{Parts, Skipped};
+use super::parts::{Parts, SkippedItem};
 use super::rows::Rows;
 use super::{Extractor, OnError, USUAL_BATCH};
 use crate::data::Data;
@@ -38,7 +38,12 @@ impl Extractor {
                 }
                 let batch = batch?;
                 let items = batch.items.clone();
-                self.take(data, batch, size, parts)?;
+                let (rows, agreeing) = (parts.state.rows, parts.state.agreeing);
+                if let Err(error) = self.take(data, batch, size, parts) {
+                    // Some rows of the batch may be in the files. A run that goes on takes all of them again.
+                    (parts.state.rows, parts.state.agreeing) = (rows, agreeing);
+                    return Err(error);
+                }
                 parts.state.done = items.end;
                 parts.save_now_and_then()?;
                 observer.advance(items.len() as u64);
@@ -69,9 +74,10 @@ impl Extractor {
             skipped.extend(self.run_group(data, group, size, parts)?);
         }
         skipped.sort_by_key(|(item, _)| *item);
-        parts.state.skipped.extend(
-            skipped.into_iter().map(|(item, reason)| Skipped { path: data.row_name(item), reason }),
-        );
+        parts
+            .state
+            .skipped
+            .extend(skipped.into_iter().map(|(item, reason)| SkippedItem { item, reason }));
         Ok(())
     }
 
@@ -126,6 +132,15 @@ impl Extractor {
                 rows.decision(index).is_some_and(|class| class as i64 == label)
             };
             parts.state.agreeing += kept.iter().zip(labels).filter(|pair| decides(*pair)).count();
+        }
+        if self.options.half_precision
+            && let Some(value) = kept.iter().find_map(|&index| rows.beyond_half(index))
+        {
+            return Err(InputError::setting(
+                "type",
+                "f32",
+                format!("f16, and the network gives {value}, beyond f16's 65504"),
+            ));
         }
         if !kept.is_empty() {
             let columns = rows.columns(&self.plan, &kept, labels, self.options.half_precision);

@@ -89,7 +89,8 @@ fn fill_tensor(model: &Path, tensor: &mut TensorProto, files: &mut Files) -> Inp
 /// The bytes of a file in the model's own folder, or in one inside it.
 fn read(model: &Path, location: &str) -> InputResult<Bytes> {
     let relative = Path::new(location);
-    let climbs = !relative.components().all(|part| matches!(part, Component::Normal(_)));
+    let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    let climbs = !relative.components().all(stays);
     let outside = || {
         InputError::model(
             model,
