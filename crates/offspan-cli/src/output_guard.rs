@@ -132,8 +132,10 @@ fn has_page(files: &[PathBuf]) -> Result<bool, Failure> {
     for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "html")) {
         match Content::of(file) {
             Ok(Content::Page) => return Ok(true),
-            Err(offspan::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
-            found => drop(found?),
+            Err(offspan::Error::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
         }
     }
     Ok(false)
