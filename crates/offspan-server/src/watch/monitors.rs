@@ -350,8 +350,19 @@ impl Worker {
             }
             None => {}
         }
-        let saved = self.options.folder.as_ref();
-        let saved = saved.and_then(|folder| folder.load(&version.name, &version.version, &fresh));
+        let folder = self.options.folder.as_ref();
+        let saved = match folder.map(|it| it.load(&version.name, &version.version, &fresh)) {
+            Some(Err(error)) => {
+                tracing::error!(
+                    model = version.name,
+                    version = version.version,
+                    "drift is not watched until the model is loaded again, and the saved monitor stays as it is: {error}"
+                );
+                return None;
+            }
+            Some(Ok(saved)) => saved,
+            None => None,
+        };
         let (monitor, mut about) = saved
             .unwrap_or_else(|| (fresh, About { began: clock::unix_seconds(), ..About::default() }));
         for alarm in monitor.alarms() {

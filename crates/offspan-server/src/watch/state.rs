@@ -2,6 +2,7 @@
 //! after the last save and nothing else.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use offspan::io::{remove_if_exists, write_text};
@@ -67,32 +68,38 @@ impl StateFolder {
         self.path.join(format!("{name}@{version}.{kind}"))
     }
 
-    /// The monitor that an earlier run left, if it began like this one; one that did not is put aside.
+    /// The monitor that an earlier run left, if it began like this one; one that did not is put aside. What can neither be
+    /// read nor put aside is an error: a new monitor would replace it.
     pub(super) fn load(
         &self,
         name: &str,
         version: &str,
         fresh: &Monitor,
-    ) -> Option<(Monitor, About)> {
+    ) -> offspan::Result<Option<(Monitor, About)>> {
         let path = self.file(name, version, "monitor");
-        if !path.exists() {
-            return None;
-        }
         let why = match Monitor::load(&path) {
             Ok(saved) if saved.began_like(fresh) => {
-                return Some((saved, self.about(name, version)));
+                return Ok(Some((saved, self.about(name, version))));
             }
             Ok(_) => "it is of another detector or another chance of a false alarm".to_owned(),
+            Err(offspan::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(error @ offspan::Error::Io { .. }) => return Err(error),
             Err(error) => error.to_string(),
         };
         let aside = self.file(name, version, "monitor.before");
-        let _ = std::fs::rename(&path, &aside);
+        std::fs::rename(&path, &aside).map_err(|source| offspan::Error::Io {
+            action: "put aside",
+            path: path.clone(),
+            source,
+        })?;
         tracing::warn!(
             model = name,
             version,
             "the saved monitor is put aside, and a new one begins: {why}"
         );
-        None
+        Ok(None)
     }
 
     fn about(&self, name: &str, version: &str) -> About {
@@ -147,9 +154,9 @@ mod tests {
         saved.update(&[1.0, 2.0]).unwrap();
         let about = About { began: 7.0, alarm_times: [Some(1.5), None], ..About::default() };
         states.save("net", "1", &saved, &about).unwrap();
-        let (loaded, known) = states.load("net", "1", &monitor(5.0)).unwrap();
+        let (loaded, known) = states.load("net", "1", &monitor(5.0)).unwrap().unwrap();
         assert_eq!((loaded.rows(), known), (2, about));
-        assert!(states.load("other", "1", &monitor(5.0)).is_none());
+        assert!(states.load("other", "1", &monitor(5.0)).unwrap().is_none());
         // What an earlier server wrote knows nothing of alarms that were not told.
         let path = folder.path().join("net@1.json");
         std::fs::write(&path, r#"{"began":7.0,"alarm_times":[1.5,null]}"#).unwrap();
@@ -157,8 +164,15 @@ mod tests {
         std::fs::write(&path, "{").unwrap();
         assert!(states.about("net", "1").began > 7.0);
         // Another detector: the old state is kept, under another name.
-        assert!(states.load("net", "1", &monitor(6.0)).is_none());
+        assert!(states.load("net", "1", &monitor(6.0)).unwrap().is_none());
         assert!(folder.path().join("net@1.monitor.before").exists());
+        // What cannot be read, as on a failing disk, or cannot be put aside, is not taken for absent.
+        std::fs::create_dir(folder.path().join("folder@1.monitor")).unwrap();
+        assert!(states.load("folder", "1", &monitor(5.0)).is_err());
+        states.save("taken", "1", &saved, &About::default()).unwrap();
+        std::fs::create_dir(folder.path().join("taken@1.monitor.before")).unwrap();
+        let error = states.load("taken", "1", &monitor(6.0)).unwrap_err().to_string();
+        assert!(error.contains("put aside"), "{error}");
         drop(states);
         StateFolder::open(folder.path()).unwrap().remove("net", "1").unwrap();
     }
