@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,16 @@ def command_line() -> str:
         if candidate and Path(candidate).exists():
             return str(candidate)
     pytest.fail("there is no offspan command line; build it with `cargo build`, or set OFFSPAN_CLI")
+
+
+@pytest.fixture(autouse=True)
+def forgets() -> Iterator[None]:
+    """Methods that a test registers are gone after it: examples in the documentation keep theirs."""
+    yield
+    # Not every environment has the package: clients of the server go without.
+    offspan = sys.modules.get("offspan")
+    for name in offspan.registered() if offspan else ():
+        offspan.unregister(name)
 
 
 @pytest.fixture

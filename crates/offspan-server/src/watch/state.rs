@@ -167,8 +167,12 @@ mod tests {
         assert!(states.load("net", "1", &monitor(6.0)).unwrap().is_none());
         assert!(folder.path().join("net@1.monitor.before").exists());
         // What cannot be read, as on a failing disk, or cannot be put aside, is not taken for absent.
-        std::fs::create_dir(folder.path().join("folder@1.monitor")).unwrap();
-        assert!(states.load("folder", "1", &monitor(5.0)).is_err());
+        #[cfg(unix)]
+        {
+            let circle = folder.path().join("circle@1.monitor");
+            std::os::unix::fs::symlink(&circle, &circle).unwrap();
+            assert!(states.load("circle", "1", &monitor(5.0)).is_err());
+        }
         states.save("taken", "1", &saved, &About::default()).unwrap();
         std::fs::create_dir(folder.path().join("taken@1.monitor.before")).unwrap();
         let error = states.load("taken", "1", &monitor(6.0)).unwrap_err().to_string();

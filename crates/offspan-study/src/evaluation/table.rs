@@ -167,13 +167,16 @@ pub(crate) fn cells_of(
             let several = results.len() > 1;
             let best = best_of(&mut values.iter().flatten().copied()).filter(|_| several);
             let second = best.and_then(|best| {
-                best_of(&mut values.iter().flatten().copied().filter(|v| metric.prefers(best, *v)))
+                best_of(
+                    &mut values.iter().flatten().copied().filter(|value| !is_same(best, *value)),
+                )
             });
             for ((result, value), row) in results.iter().zip(&values).zip(&mut rows) {
                 let Some(value) = *value else {
                     row.push(none());
                     continue;
                 };
+                let is_best = best.is_some_and(|best| is_same(best, value));
                 // Methods that share the first place share its mark.
                 let is_by_chance = |lead: &Lead| {
                     lead.over == *over && lead.metric == metric.name() && lead.by_chance
@@ -188,14 +191,19 @@ pub(crate) fn cells_of(
                     text: percent(value),
                     spread: result.spread(over).and_then(|sd| metric.value(&sd)).map(percent),
                     interval: interval.map(|ends| ends.map(percent)),
-                    best: best == Some(value),
-                    second: second == Some(value),
-                    by_chance: best == Some(value) && leads.iter().any(is_by_chance),
+                    best: is_best,
+                    second: second.is_some_and(|second| is_same(second, value)),
+                    by_chance: is_best && leads.iter().any(is_by_chance),
                 });
             }
         }
     }
     rows
+}
+
+/// Whether two figures are one but for the rounding of a mean over seeds; no figure of fewer than a million rows has steps so small.
+fn is_same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-13
 }
 
 /// Why methods have no results, folded away.
