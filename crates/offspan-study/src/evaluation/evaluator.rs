@@ -406,9 +406,10 @@ impl<'a> Evaluator<'a> {
 mod tests {
     use offspan::Silent;
     use offspan::io::Dataset;
+    use offspan::metrics::FprRule;
     use offspan::ndarray::Array2;
 
-    use super::super::{OwnDetector, TableView};
+    use super::super::{Metric, OwnDetector, TableView};
     use super::*;
 
     /// Rows around a level, the same for the same seed.
@@ -490,7 +491,8 @@ mod tests {
         assert!(average.auroc.difference > 0.0 && average.auroc.p_value < 0.01);
         // Two methods with the same scores: neither leads by more than chance.
         assert!(evaluations.leads.iter().all(|lead| lead.by_chance && lead.p_value == 1.0));
-        let table = evaluations.table(&EvalOptions::default(), &TableView::default());
+        let options = EvalOptions::default();
+        let table = evaluations.table(&options, &TableView::default());
         let groups: Vec<&str> = table.header.iter().map(|heading| heading.group.as_str()).collect();
         assert_eq!(
             groups,
@@ -505,6 +507,13 @@ mod tests {
             .collect();
         marked.sort_unstable();
         assert_eq!(marked, ["clear", "same"], "the first place is shared, and its mark");
+        // The mark stays where the rate is asked for by the name of its rule; another rate was not tested.
+        for (rule, expected) in [(options.rule, true), (FprRule::Authors, false)] {
+            let metrics = vec![Metric::FprBy(rule)];
+            let table = evaluations.table(&options, &TableView { metrics, ..TableView::default() });
+            let is_marked = table.rows.iter().any(|row| row[1].by_chance);
+            assert_eq!(is_marked, expected, "{rule}");
+        }
         assert!(
             table.notes[0]
                 .contains("± sample standard deviation over 3 seeds; methods without ± draw")

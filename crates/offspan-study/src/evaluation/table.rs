@@ -55,7 +55,11 @@ impl Evaluations {
         if view.costs {
             header.extend(["fit s", "µs/row"].map(Heading::new));
         }
-        let figures = cells_of(&sorted, &columns, &view.metrics, &self.leads);
+        // A rate that is asked for by the name of the evaluation's own rule is the rate that leads were tested on.
+        let is_own = |metric: &Metric| *metric == Metric::FprBy(options.rule);
+        let tested = |metric: &Metric| if is_own(metric) { Metric::Fpr } else { *metric };
+        let metrics: Vec<Metric> = view.metrics.iter().map(tested).collect();
+        let figures = cells_of(&sorted, &columns, &metrics, &self.leads);
         let rows = sorted.iter().zip(figures).map(|(result, figures)| {
             let mut cells = vec![Cell::from(&result.method)];
             let fit = result.fit.as_ref();
